@@ -1,0 +1,319 @@
+"""The records that travel between the parts of rlguide: frozen, typed, and the same in memory and in JSON.
+
+Nothing here acts. A value that was not measured is `None`, never 0.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Record(BaseModel):
+    """Base of all records: cannot be changed after it was made; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+# ---------------------------------------------------------------------------------------------- a plan, before a run
+
+
+class Process(Record):
+    """One program that an engine wants started."""
+
+    name: str
+    """Component name, as in the guide: `trainer`, `orchestrator`, `inference`, or `launcher`."""
+    argv: tuple[str, ...]
+    """Program and arguments. Never holds a secret: other users of the machine can read it."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables added to the inherited environment. Never holds a secret: it is written to `run.json`."""
+    log: Path
+    """File that gets standard output and standard error, relative to the run directory."""
+
+
+class MetricSource(Record):
+    """A file in which an engine reports its steps, and the dialect to read it in."""
+
+    component: str
+    path: Path
+    """Relative to the run directory."""
+    dialect: str
+    """Key of `rlguide.parsing.DIALECTS`."""
+
+
+class Layout(Record):
+    """Where an engine puts things, relative to the run directory."""
+
+    logs: dict[str, Path]
+    """Log file of each component."""
+    rollouts: Path
+    """Folder of `step_N/` folders."""
+    rollouts_file: str
+    """Name of the file of rollouts in a `step_N/` folder: one JSON object a line."""
+    checkpoints: Path
+    weights: Path
+    """Folder of `step_N/` folders in Hugging Face format."""
+    weights_marker: str
+    """File in a `weights/step_N/` folder that is written last; without it the weights are not complete."""
+
+
+class Plan(Record):
+    """What a launch would start, as data; making one changes nothing."""
+
+    engine: str
+    release: str
+    """Version of the training framework, for example `trl 1.16.0`."""
+    policy: str
+    """Warm start: absolute folder, or Hub name."""
+    directory: Path
+    """The run directory, absolute."""
+    processes: tuple[Process, ...]
+    files: dict[str, str]
+    """Files to write into the run directory before the start: relative path → text."""
+    metrics: tuple[MetricSource, ...]
+    layout: Layout
+    max_steps: int
+    batch_size: int
+    """Rollouts a step."""
+    time_limit_s: float
+    """Wall-clock cap, seconds from launch."""
+    grace_s: float
+    """Seconds between the request to end and the kill; longer than the engine's own clean-up."""
+    exclusive_cpu: bool
+    """True when the run needs the processor for itself: two torch processes on a CPU nearly stop each other."""
+    gpus: tuple[int, ...] = ()
+    ports: dict[str, int] = Field(default_factory=dict)
+    precision: str
+    attention: str
+    threads: int | None = None
+    estimate_s: float | None = None
+    """Expected seconds from launch to end, `None` when unknown."""
+    notes: tuple[str, ...] = ()
+    """What the reader should know before starting, one sentence each."""
+    fingerprint: str
+    """Hash of everything that decides the outcome; equal fingerprints are the same plan."""
+
+
+# -------------------------------------------------------------------------------------------------- a run, on disk
+
+
+class State(StrEnum):
+    """States of a run. `interrupted` is found at a look and never written."""
+
+    PLANNED = "planned"
+    STARTING = "starting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_success(self) -> bool:
+        return self is State.SUCCEEDED
+
+    @property
+    def is_over(self) -> bool:
+        return self in {State.SUCCEEDED, State.FAILED, State.STOPPED, State.INTERRUPTED}
+
+
+class StoppedBy(StrEnum):
+    """Who ended a run before its last step."""
+
+    USER = "user"
+    TIME_CAP = "time cap"
+    SIGNAL = "signal"
+
+
+class ProcessIdentity(Record):
+    """Names one process for good: a pid alone is reused."""
+
+    pid: int
+    start_time: float
+    """Seconds since the epoch, as psutil reports it for that pid."""
+    host: str
+    boot_id: str
+    """Changes with every boot of the host."""
+
+
+class ComponentStatus(Record):
+    """One started process of a run and how it ended."""
+
+    name: str
+    identity: ProcessIdentity | None = None
+    exit_code: int | None = None
+    """None while it lives; negative: ended by that signal, as in `subprocess`."""
+
+
+class RunRecord(Record):
+    """The content of `run.json`. The supervisor alone writes it, atomically."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    plan: Plan
+    state: State
+    stopped_by: StoppedBy | None = None
+    reason: str | None = None
+    """One sentence for the reader when the run failed or was stopped."""
+    failed_component: str | None = None
+    attempt: int = 1
+    """1 for the first launch, one more for each resume."""
+    supervisor: ProcessIdentity | None = None
+    components: tuple[ComponentStatus, ...] = ()
+    created_at: str
+    """Wall-clock time of the launch, ISO 8601 with offset; for people, never for arithmetic."""
+    elapsed_s: float = 0.0
+    """Seconds of this attempt so far, or in all when it is over, from a monotonic clock."""
+    ready_s: float | None = None
+    """Seconds from launch to the first evidence of training (the first step)."""
+
+
+class StepRecord(Record):
+    """One line of `steps.jsonl`: what is known of one training step. Absent is `None`, never 0."""
+
+    step: int
+    """The engine's own number. The guide's release of prime-rl and our trl engine count from 0."""
+    completed_updates: int
+    """Weight updates done once this step is over."""
+    attempt: int = 1
+    elapsed_s: float | None = None
+    """Seconds from the start of the attempt to the end of the step."""
+    seconds: float | None = None
+    """Duration of the step."""
+    reward: float | None = None
+    """Mean reward of the batch, 0 to 1, of the policy before this step's update."""
+    reward_std: float | None = None
+    """Standard deviation over the rollouts of the batch."""
+    right_form: float | None = None
+    """Share of completions, 0 to 1, that hold an answer between the tags."""
+    degenerate_groups: float | None = None
+    """Share of groups, 0 to 1, in which all rewards are equal."""
+    reward_errors: int | None = None
+    """Rollouts whose reward could not be computed."""
+    completion_tokens: float | None = None
+    """Mean completion length in tokens."""
+    truncated: float | None = None
+    """Share of completions, 0 to 1, cut at `max_completion_tokens`."""
+    loss: float | None = None
+    entropy: float | None = None
+    """Nats a token."""
+    grad_norm: float | None = None
+    lr: float | None = None
+    tokens_per_s: float | None = None
+    mismatch_kl: float | None = None
+    """Only engines with a separate inference server have it."""
+    off_policy_level: float | None = None
+    """Only engines that sample while they train have it."""
+    peak_memory_gib: float | None = None
+    mfu: float | None = None
+    """Model FLOPs utilisation, percent."""
+
+
+class Rollout(Record):
+    """One prompt → completion → reward of a training step."""
+
+    step: int
+    text: str
+    """The text to reverse."""
+    completion: str
+    reward: float
+    advantage: float | None = None
+
+
+# ------------------------------------------------------------------------------------------------------ evaluation
+
+
+class Sampling(Record):
+    """How completions are drawn, stated in full so that two evaluations can be compared."""
+
+    num_tasks: int
+    rollouts_per_task: int
+    max_tokens: int
+    temperature: float
+    seed: int | None = None
+
+
+class EvalSample(Record):
+    """One scored completion of an evaluation."""
+
+    text: str
+    completion: str
+    reward: float | None
+    """`None` when the rollout could not be made; see `error`."""
+    error: str | None = None
+
+
+class Evaluation(Record):
+    """A policy measured on held-out texts. Statistics are over scored samples; errors are counted apart."""
+
+    label: str
+    """For the reader: `warm start`, `trained policy`."""
+    policy: str
+    """Folder or Hub name of the weights."""
+    completed_updates: int | None = None
+    sampling: Sampling
+    threshold: float
+    """Reward from which a rollout counts as passed."""
+    samples: tuple[EvalSample, ...]
+    scored: int
+    errored: int
+    empty: int
+    """Scored completions without any text."""
+    mean: float
+    stderr: float
+    """Standard error of the mean, clustered by task."""
+    interval: tuple[float, float]
+    """95 % confidence interval of the mean, resampled by task."""
+    lower_bound: float
+    """Mean with every errored rollout counted as 0."""
+    passed: float
+    """Share of scored samples at or over `threshold`."""
+    exact: float
+    """Share of scored samples that are the exact reversal."""
+    right_form: float
+    """Share of scored samples with an answer between the tags."""
+    similarity_in_form: float | None
+    """Mean reward of the samples in the right form; mean = right_form × similarity_in_form."""
+    best_of: float
+    """Mean over tasks of the best of `rollouts_per_task` rewards."""
+    seconds: float
+    created_at: str
+
+
+class Comparison(Record):
+    """Two evaluations on the same texts with the same sampling."""
+
+    before: Evaluation
+    after: Evaluation
+    difference: float
+    """after − before, mean over tasks."""
+    interval: tuple[float, float]
+    """95 % interval of the difference, resampled by task."""
+    verdict: str
+    """One generated sentence; says so when the two cannot be told apart."""
+
+
+# ---------------------------------------------------------------------------------------------------------- checks
+
+
+class Status(StrEnum):
+    """Outcome of a check."""
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+class Check(Record):
+    """One prerequisite, tested."""
+
+    id: str
+    title: str
+    status: Status
+    seen: str
+    wanted: str
+    fix: str | None = None
+    seconds: float = 0.0
