@@ -17,6 +17,29 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+# ------------------------------------------------------------------------------------------------------ the machine
+
+
+class Gpu(Record):
+    """One GPU. Unknown is `None`, and never counts as free."""
+
+    index: int
+    name: str
+    memory_gib: float | None = None
+    free_gib: float | None = None
+    compute_capability: tuple[int, int] | None = None
+
+
+class Machine(Record):
+    """What a run may use here."""
+
+    cores: int
+    """Whole processor cores that this process may use: affinity mask and cgroup quota count."""
+    memory_gib: float
+    """Memory available to new programs; a cgroup limit counts."""
+    gpus: tuple[Gpu, ...] = ()
+
+
 # ---------------------------------------------------------------------------------------------- a plan, before a run
 
 
@@ -70,6 +93,8 @@ class Plan(Record):
     directory: Path
     """The run directory, absolute."""
     processes: tuple[Process, ...]
+    resume_args: tuple[str, ...] = ()
+    """Arguments added to the first process to go on from its last complete checkpoint."""
     files: dict[str, str]
     """Files to write into the run directory before the start: relative path → text."""
     metrics: tuple[MetricSource, ...]

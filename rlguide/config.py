@@ -1,0 +1,335 @@
+"""The run configuration: one typed model in the guide's own vocabulary, its presets, and its TOML form.
+
+Precedence, lowest first: preset, file, overrides (the form, papermill parameters or the command line).
+Nothing here knows an engine; each engine translates a `RunConfig` into its own dialect.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import tomlkit
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rlguide.errors import ConfigError
+from rlguide.paths import RunFiles, outputs_root
+
+TINY = "tiny-qwen3"
+"""`model.name` of the warm start that ships with rlguide."""
+
+
+class Section(BaseModel):
+    """A table of the file. Values are never converted: `"20"` or `2.5` is not a whole number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Model(Section):
+    name: str = TINY
+    """Warm start: `tiny-qwen3` (ships with rlguide), a folder in Hugging Face format, or a Hub name."""
+
+
+class Wandb(Section):
+    mode: Literal["off", "offline", "online"] = "off"
+    """Weights & Biases logging: `off`, `offline` (files only), or `online` (needs your own account)."""
+    project: str = "reverse-text"
+    """W&B project that gets the run."""
+    name: str = "reverse-text"
+    """Name of the run in W&B."""
+
+
+class TrainSampling(Section):
+    max_completion_tokens: int = Field(128, ge=1)
+    """Longest completion, tokens; longer ones are cut and lose their closing tag."""
+    temperature: float = Field(1.0, gt=0)
+    """Sampling temperature during training; 1 samples the policy as it is."""
+
+
+class Environment(Section):
+    id: str = "reverse-text"
+    """Environment that makes prompts and scores completions."""
+    args: dict[str, str | int | float | bool] = {}
+    """Arguments of its `load_environment`; for reverse-text, `dataset = "hub"` takes the Hub's texts."""
+
+
+class Train(Section):
+    sampling: TrainSampling = TrainSampling()
+    env: list[Environment] = Field([Environment()], min_length=1, max_length=1)
+
+
+class Orchestrator(Section):
+    batch_size: int = Field(128, ge=2)
+    """Rollouts a step: prompts × group size."""
+    rollouts_per_example: int = Field(16, ge=2)
+    """Group size: rollouts of one prompt, compared with each other."""
+    train: Train = Train()
+
+    @model_validator(mode="after")
+    def _batch_is_whole_groups(self) -> "Orchestrator":
+        batch, group = self.batch_size, self.rollouts_per_example
+        if batch % group:
+            near = sorted({max(1, batch // group) * group, (batch // group + 1) * group})
+            raise ValueError(
+                f"batch_size {batch} is not divisible by rollouts_per_example {group}; "
+                f"nearest valid batch_size: {' or '.join(map(str, near))}"
+            )
+        return self
+
+
+class Optim(Section):
+    lr: float = Field(3e-4, gt=0, le=1)
+    """Learning rate, constant over the run."""
+
+
+class Trainer(Section):
+    optim: Optim = Optim()
+
+
+class Checkpoints(Section):
+    interval: int | None = Field(None, ge=1)
+    """Steps between checkpoints; unset, one checkpoint at the end."""
+
+
+class Inference(Section):
+    port: int = Field(8000, ge=1, le=65535)
+    """Port of the engine's own inference server, where it has one."""
+
+
+class EvaluationSettings(Section):
+    num_tasks: int = Field(40, ge=2)
+    """Held-out texts to evaluate on."""
+    rollouts_per_task: int = Field(3, ge=1)
+    """Completions a text."""
+    max_tokens: int = Field(1024, ge=1)
+    """Longest completion in an evaluation, tokens."""
+    temperature: float = Field(1.0, ge=0)
+    """Sampling temperature in an evaluation; 0 is greedy."""
+    threshold: float = Field(0.5, ge=0, le=1)
+    """Reward from which a completion counts as passed."""
+
+
+class RunConfig(Section):
+    """Everything that is asked of a run."""
+
+    preset: Literal["tiny", "guide"] = "tiny"
+    """Starting point: `tiny` trains in minutes without a GPU, `guide` is the run guide's own experiment."""
+    engine: Literal["auto", "trl", "prime-rl", "replay"] = "auto"
+    """Training framework; `auto` chooses by GPUs and by what is installed."""
+    run_name: str = Field("reverse-text", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    """Folder of the run below the outputs folder: letters, digits, `.`, `_` and `-`."""
+    max_steps: int = Field(20, ge=1)
+    """Training steps; each is one weight update."""
+    seq_len: int = Field(2048, ge=16)
+    """Longest prompt and completion together, tokens."""
+    seed: int = Field(0, ge=0, lt=2**32)
+    """Decides prompts and samples; the same seed on the same machine gives the same curve."""
+    time_limit_s: float = Field(600, ge=1, allow_inf_nan=False)
+    """Wall-clock cap of a run, seconds; the run is saved and stopped when it is reached."""
+    gpus: list[int] | None = None
+    """GPUs to use, by index; unset, free ones are chosen."""
+    model: Model = Model()
+    wandb: Wandb = Wandb()
+    orchestrator: Orchestrator = Orchestrator()
+    trainer: Trainer = Trainer()
+    ckpt: Checkpoints = Checkpoints()
+    inference: Inference = Inference()
+    evaluation: EvaluationSettings = EvaluationSettings()
+
+    @model_validator(mode="after")
+    def _lengths_fit(self) -> "RunConfig":
+        for key, tokens in (
+            ("orchestrator.train.sampling.max_completion_tokens", self.max_completion_tokens),
+            ("evaluation.max_tokens", self.evaluation.max_tokens),
+        ):
+            if tokens >= self.seq_len:
+                raise ValueError(f"{key} {tokens} leaves no room for a prompt in seq_len {self.seq_len}")
+        gpus = self.gpus or []
+        if self.gpus == [] or len(set(gpus)) != len(gpus) or any(gpu < 0 for gpu in gpus):
+            raise ValueError(f"gpus {self.gpus} must be different indices from 0 up, or left out")
+        return self
+
+    @property
+    def max_completion_tokens(self) -> int:
+        return self.orchestrator.train.sampling.max_completion_tokens
+
+    @property
+    def environment(self) -> Environment:
+        return self.orchestrator.train.env[0]
+
+    def replace(self, changes: Mapping[str, Any]) -> "RunConfig":
+        """A copy with dotted keys or parameter names changed, for example `{"trainer.optim.lr": 1e-4}`.
+
+        Raises `ConfigError` for an unknown key or a value that does not fit.
+        """
+        return _validated(_with_changes(self.model_dump(exclude_none=True), changes), "the changes")
+
+    def difference(self, other: "RunConfig | None" = None) -> list[tuple[str, Any, Any]]:
+        """Rows (dotted key, value in `other`, value here) where the two differ; `other` defaults to the preset."""
+        base = _flat((other or from_preset(self.preset)).model_dump())
+        here = _flat(self.model_dump())
+        keys = base | here
+        return [(key, base.get(key), here.get(key)) for key in keys if base.get(key) != here.get(key)]
+
+    def to_toml(self) -> str:
+        """The whole configuration as a TOML file, each value under a comment that explains it."""
+        document = tomlkit.document()
+        _fill(document, self, explain=True)
+        return tomlkit.dumps(document)
+
+
+PARAMETERS = {
+    "engine": "engine",
+    "run_name": "run_name",
+    "preset": "preset",
+    "max_steps": "max_steps",
+    "seed": "seed",
+    "time_limit_s": "time_limit_s",
+    "gpus": "gpus",
+    "wandb_mode": "wandb.mode",
+}
+"""Papermill and command-line parameters → dotted keys."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {},
+    "guide": {
+        "preset": "guide",
+        "model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT",
+        "trainer.optim.lr": 3e-6,
+    },
+}
+"""Preset → what differs from the defaults above."""
+
+
+def from_preset(name: str) -> RunConfig:
+    """The configuration of a preset. Raises `ConfigError` for an unknown name."""
+    if name not in PRESETS:
+        raise ConfigError(f"unknown preset {name!r}", hint=f"presets: {', '.join(PRESETS)}")
+    return _validated(_with_changes({}, PRESETS[name]), f"preset {name}")
+
+
+def load_config(source: str | Path = "tiny", overrides: Mapping[str, Any] | None = None) -> RunConfig:
+    """Read a configuration from a preset's name, a TOML file, a run directory, or the name of a run.
+
+    `overrides` maps dotted keys or parameter names to values; `None` means "as configured".
+    Raises `ConfigError` with the key and the value seen.
+    """
+    changes = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if str(source) in PRESETS:
+        return from_preset(str(source)).replace(changes)
+    path = find_config(Path(source))
+    document = _read_toml(path)
+    preset = changes.get("preset", document.get("preset", "tiny"))
+    merged = _merge(from_preset(preset).model_dump(exclude_none=True), document)
+    return _validated(_with_changes(merged, changes), str(path))
+
+
+def find_config(source: Path) -> Path:
+    """The configuration file that `source` names: itself, or `config.toml` of a run."""
+    candidates = (source, RunFiles(source).config, RunFiles(outputs_root() / source).config)
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.resolve()
+    raise ConfigError(
+        f"no configuration at {str(source)!r}",
+        look=outputs_root(),
+        hint=f"give a preset ({', '.join(PRESETS)}), a TOML file, or the name of a run",
+    )
+
+
+def write_config(config: RunConfig, path: Path) -> None:
+    """Write `config` to `path`. An existing file keeps its comments, order and spelling of unchanged values."""
+    if not path.exists():
+        path.write_text(config.to_toml(), encoding="utf-8")
+        return
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    _fill(document, config, explain=False)
+    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+
+
+def _fill(table: Any, section: Section, *, explain: bool) -> None:
+    """Put the fields of `section` into a tomlkit table; values that are there and equal are left as they stand."""
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if value is None:
+            table.pop(name, None)
+        elif isinstance(value, Section):
+            if name not in table:
+                table[name] = tomlkit.table()
+            _fill(table[name], value, explain=explain)
+        elif name not in table or table[name] != _plain(value):
+            if explain and field.description:
+                table.add(tomlkit.comment(field.description.replace("\n", " ")))
+            table[name] = tomlkit.item(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as TOML data; an environment's empty arguments are left out."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Environment):
+        return {"id": value.id} | ({"args": value.args} if value.args else {})
+    return value
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        hint = "mend that line, or start from `rlguide config`"
+        raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration cannot be read: {error}", look=path) from error
+
+
+def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        both_tables = isinstance(value, Mapping) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both_tables else value
+    return merged
+
+
+def _with_changes(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    for key, value in changes.items():
+        *tables, last = PARAMETERS.get(key, key).split(".")
+        nested: dict[str, Any] = {last: value}
+        for table in reversed(tables):
+            nested = {table: nested}
+        data = _merge(data, nested)
+    return data
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) and value else {f"{prefix}{key}": value}
+    return flat
+
+
+def _validated(data: Mapping[str, Any], origin: str) -> RunConfig:
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        problems = [_explain(dict(problem)) for problem in error.errors()]
+        raise ConfigError("\n".join(problems), look=origin, hint="`rlguide config` shows every key") from None
+
+
+def _explain(problem: dict[str, Any]) -> str:
+    """One line for one problem: the key, the value seen, what is wanted."""
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(key, list(known_keys()), n=1)
+        return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{key} = {problem['input']!r}: {message}" if problem["type"] != "value_error" else message
+
+
+def known_keys(section: type[Section] = RunConfig, prefix: str = "") -> Iterator[str]:
+    """Every dotted key of the configuration."""
+    for name, field in section.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from known_keys(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"

@@ -1,0 +1,1 @@
+"""Training frameworks behind one small interface; `ENGINES` is the list."""

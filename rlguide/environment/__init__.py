@@ -1,0 +1,1 @@
+"""The reverse-text task: its texts, its reward, and the verifiers environment made of them."""

@@ -1,0 +1,1 @@
+"""Programs that run as child processes (`python -m rlguide.programs.NAME`). The package never imports them."""
