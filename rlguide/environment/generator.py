@@ -24,8 +24,8 @@ WORDS = {
         chair cherry clock cloud coat compass cookie copper corner crown curtain desk door drawer drum engine feather
         fence field finger flag flower forest fountain garden gate glass glove hammer harbor hat hill house island
         jacket jar kettle key kitchen ladder lake lamp lantern leaf lemon letter library lock map market meadow mirror
-        mountain mushroom needle notebook oven paper pebble pencil piano pillow pipe planet plate pocket pond potato
-        quilt rabbit radio river road roof rope saddle sail shelf ship shoe shovel spoon stone street summer table
+        mountain mushroom needle notebook oven paper pebble pencil piano pillow pipe planet plate pocket pond
+        quilt rabbit radio river road rope saddle sail shelf ship shoe shovel spoon stone street summer table
         teapot ticket tower train tunnel umbrella valley village violin wagon wall wheel whistle window winter yard""",
     "adjective": """amber ancient big blue brave bright broken busy calm cheap clean cold curious dark deep dry early
         empty fair famous fast fresh gentle golden green grey happy heavy hidden hollow honest huge kind late lazy
@@ -37,38 +37,36 @@ WORDS = {
         returned saved shook showed sold stole threw took turned washed watched wrapped""",
     "verb": """borrow bring build buy carry clean close count cover draw drop fetch fill find follow forget hide hold
         keep lift mend move open pack paint pick pull push return save sell show take throw turn wash watch wrap""",
-    "animal": """badger bear bee camel cat cow crow deer dog donkey duck eagle fox frog goat goose hare hen heron horse
-        lion lynx mole mouse otter owl parrot pig raven seal sheep snail spider swan tiger toad trout whale wolf""",
+    "animal": """badger bear bee camel cat cow crow dog donkey duck eagle fox frog goat hare hen heron horse
+        lion lynx mole otter owl parrot pig raven seal snail spider swan tiger toad trout whale wolf""",
     "job": """actor baker barber captain carpenter clerk cook doctor driver farmer fisher gardener guard judge lawyer
         mason mayor miller miner nurse painter pilot plumber poet potter sailor singer smith tailor teacher waiter""",
-    "when": """again already always at dawn at night at noon before lunch by chance every day in autumn in spring
-        last week never next year often on time once seldom since then soon today tomorrow tonight twice yesterday""",
+    "when": """again at_dawn at_night at_noon before_lunch by_chance every_day in_autumn in_spring
+        last_week next_year on_time once since_then soon today tomorrow tonight twice yesterday""",
     "place": """above across behind below beside beyond inside near outside over past under""",
     "unit": """boxes bytes cups days grams hours km litres metres miles minutes pages pounds steps tons weeks years""",
     "month": "January February March April May June July August September October November December",
     "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
     "colour": "black blue brown crimson cyan gold green indigo ivory lime maroon olive orange pink purple teal violet",
+    "onset": "b br c cl d dr f fl g gr h j k kl l m n p pr qu r s sk st sw t th tr v w x y z",
+    "vowel": "a a e e i i o o u ae ea ei ia oa ou y",
+    "coda": "b ck d g k l ll m n nd ng nt p r rk rn rt s sh sk ss st t th x z",
+    "town_ending": """berg bridge bury dale field ford ham haven holm mouth port stead stow ton vik ville wick
+        wood""",
 }
-PHRASES = ("at dawn", "at night", "at noon", "before lunch", "by chance", "every day", "in autumn", "in spring",
-           "last week", "next year", "on time", "since then")  # fmt: skip
-"""Entries of `WORDS` that hold a blank."""
-ONSETS = "b br c cl d dr f fl g gr h j k kl l m n p pr qu r s sk st sw t th tr v w x y z".split()
-VOWELS = "a a e e i i o o u ae ea ei ia oa ou y".split()
-CODAS = "b ck d g k l ll m n nd ng nt p r rk rn rt s sh sk ss st t th x z".split()
-TOWN_ENDINGS = "berg bridge bury dale field ford ham haven holm mouth port stead stow ton vik ville wick wood".split()
-
+WORD_LISTS = {slot: tuple(word.replace("_", " ") for word in words.split()) for slot, words in WORDS.items()}
 PATTERNS = """
 {name} {past} the {adjective} {noun} {when}.
 The {adjective} {animal} sat {place} the {noun}.
-{town} has {number} people and {small} {noun}s.
+{town} has {number} people and {small} {nouns}.
 In {year}, {name} became {job} of {town}.
 "{short_name}, did you {verb} my {noun}?"
 {name} said: "{verb} the {noun}!"
 Where is the {noun} that {short_name} {past}?
 Train {code} to {town} leaves at {time}.
 {small} {unit} of {adjective} {noun} cost ${price}.
-On {day}, {month} {small}, we {past} it.
-The {job} from {town} {past} {small} {noun}s.
+On {day}, {month} {day_number}, we {past} it.
+The {job} from {town} {past} {small} {nouns}.
 Do not {verb} the {noun} {place} the {noun}!
 {short_name} & {short_name} ({town}, {year})
 {town} was part of {town} until {year}.
@@ -80,13 +78,16 @@ My {noun} weighs {decimal} kg, yours {decimal} kg.
 {adjective}, {adjective} and {adjective}: the {noun} of {town}
 Date: {date} / Room: {code}
 {short_name} scored {small}-{small} against {town}.
-About {percent}% of the {animal}s are {colour}.
-A {colour} {noun}, a {colour} {noun}, a {animal}...
+About {percent}% of the {animals} are {colour}.
+The {colour} {noun}, the {colour} {noun}...
 Who {past} it? The {job} or the {job}?
 {town} and {town} share the {noun}-{noun} line.
-Please {verb} {number} {noun}s for {name}.
+Please {verb} {number} {nouns} for {name}.
 "{adjective} {noun}" is a book by {name}.
 [{code}] {verb} {noun}; {verb} {noun}; done
+Room {code}: {noun}?
+{town}, {date}
+{name} {past} me
 {short_name} = {small} + {small} * {decimal}
 e-mail {short_name}@{animal}.org {when}
 {past} {when} {place} the {adjective} {noun}
@@ -146,17 +147,9 @@ class Slots(dict):
         return MAKERS[slot](self.rng)
 
 
-def split_words(slot: str) -> tuple[str, ...]:
-    """The entries of one list of `WORDS`, phrases kept together."""
-    words = " ".join(WORDS[slot].split())
-    for phrase in PHRASES:
-        words = words.replace(phrase, phrase.replace(" ", "_"))
-    return tuple(word.replace("_", " ") for word in words.split())
-
-
 def syllables(rng: Random, count: int) -> str:
-    made = "".join(choose(rng, ONSETS) + choose(rng, VOWELS) for _ in range(count))
-    return made.capitalize() + (choose(rng, CODAS) if rng.random() < 0.6 else "")
+    made = "".join(choose(rng, WORD_LISTS["onset"]) + choose(rng, WORD_LISTS["vowel"]) for _ in range(count))
+    return made.capitalize() + (choose(rng, WORD_LISTS["coda"]) if rng.random() < 0.6 else "")
 
 
 def short_name(rng: Random) -> str:
@@ -168,7 +161,15 @@ def name(rng: Random) -> str:
 
 
 def town(rng: Random) -> str:
-    return syllables(rng, 1) + choose(rng, TOWN_ENDINGS)
+    return syllables(rng, 1) + choose(rng, WORD_LISTS["town_ending"])
+
+
+def plural(word: str) -> str:
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word + "es"
+    if word.endswith("f"):
+        return word[:-1] + "ves"
+    return word[:-1] + "ies" if word.endswith("y") and word[-2] not in "aeiou" else word + "s"
 
 
 def code(rng: Random) -> str:
@@ -179,13 +180,15 @@ def date(rng: Random) -> str:
     return f"{between(rng, 1, 28):02}.{between(rng, 1, 12):02}.{between(rng, 1800, 2099)}"
 
 
-WORD_LISTS = {slot: split_words(slot) for slot in WORDS}
 MAKERS = {
     "name": name,
     "short_name": short_name,
     "town": town,
     "code": code,
     "date": date,
+    "nouns": lambda rng: plural(choose(rng, WORD_LISTS["noun"])),
+    "animals": lambda rng: plural(choose(rng, WORD_LISTS["animal"])),
+    "day_number": lambda rng: str(between(rng, 1, 28)),
     "small": lambda rng: str(between(rng, 2, 99)),
     "number": lambda rng: f"{between(rng, 100, 99999):,}",
     "year": lambda rng: str(between(rng, 1100, 2099)),
