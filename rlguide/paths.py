@@ -47,5 +47,6 @@ class RunFiles:
         self.evaluations = self.directory / "evals"
         self.supervisor_log = self.directory / "supervisor.log"
         self.lock = self.directory / "run.lock"
+        self.supervisor_lock = self.directory / "supervisor.lock"
         self.stop_request = self.directory / "stop-request"
         self.engine = self.directory / "engine"

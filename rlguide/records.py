@@ -38,6 +38,8 @@ class Machine(Record):
     memory_gib: float
     """Memory available to new programs; a cgroup limit counts."""
     gpus: tuple[Gpu, ...] = ()
+    gpu_problem: str | None = None
+    """Why GPUs could not be listed; unknown is not the same as none."""
 
 
 # ---------------------------------------------------------------------------------------------- a plan, before a run
@@ -157,7 +159,7 @@ class ProcessIdentity(Record):
 
     pid: int
     start_time: float
-    """Seconds since the epoch, as psutil reports it for that pid."""
+    """Seconds from boot on Linux, because the clock may be set meanwhile; seconds since the epoch elsewhere."""
     host: str
     boot_id: str
     """Changes with every boot of the host."""
@@ -185,6 +187,8 @@ class RunRecord(Record):
     failed_component: str | None = None
     attempt: int = 1
     """1 for the first launch, one more for each resume."""
+    mark: str | None = None
+    """Value of `RLGUIDE_RUN` in the environment of every process of the run; nobody else's."""
     supervisor: ProcessIdentity | None = None
     components: tuple[ComponentStatus, ...] = ()
     created_at: str
@@ -234,6 +238,23 @@ class StepRecord(Record):
     peak_memory_gib: float | None = None
     mfu: float | None = None
     """Model FLOPs utilisation, percent."""
+
+
+class RunSummary(Record):
+    """One line of a list of runs."""
+
+    name: str
+    directory: Path
+    state: State | None
+    """As found at this look; `None` when the record cannot be read, see `problem`."""
+    problem: str | None = None
+    engine: str | None = None
+    created_at: str | None = None
+    elapsed_s: float | None = None
+    completed_updates: int = 0
+    max_steps: int | None = None
+    reward_first: float | None = None
+    reward_last: float | None = None
 
 
 class Rollout(Record):
@@ -303,6 +324,8 @@ class Evaluation(Record):
     """Mean reward of the samples in the right form; mean = right_form × similarity_in_form."""
     best_of: float
     """Mean over tasks of the best of `rollouts_per_task` rewards."""
+    notes: tuple[str, ...] = ()
+    """What the reader should know about these numbers, one sentence each."""
     seconds: float
     created_at: str
 
@@ -316,8 +339,31 @@ class Comparison(Record):
     """after − before, mean over tasks."""
     interval: tuple[float, float]
     """95 % interval of the difference, resampled by task."""
+    choosing: float | None
+    """Part of the difference from answering in the rewarded form more often; `None` when it cannot be told."""
+    improving: float | None
+    """Part of the difference from better answers in that form."""
     verdict: str
     """One generated sentence; says so when the two cannot be told apart."""
+
+
+class Attempt(Record):
+    """What one policy makes of one text."""
+
+    label: str
+    """`warm start` or `trained policy`."""
+    policy: str
+    answer: EvalSample
+    """The greedy completion."""
+    samples: tuple[EvalSample, ...] = ()
+    """Completions drawn at temperature 1, when asked for."""
+
+
+class Trial(Record):
+    """One text, tried by the warm start and by the trained policy."""
+
+    text: str
+    attempts: tuple[Attempt, ...]
 
 
 # ---------------------------------------------------------------------------------------------------------- checks
@@ -342,3 +388,18 @@ class Check(Record):
     wanted: str
     fix: str | None = None
     seconds: float = 0.0
+
+
+class MachineReport(Record):
+    """What a machine offers an engine: every check, and one verdict."""
+
+    engine: str
+    checks: tuple[Check, ...]
+    verdict: str
+    """One or two sentences for the reader."""
+
+    @property
+    def status(self) -> Status:
+        """The worst of the checks; a skipped one does not count."""
+        found = {check.status for check in self.checks}
+        return next((status for status in (Status.FAIL, Status.WARN) if status in found), Status.PASS)

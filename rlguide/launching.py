@@ -1,0 +1,109 @@
+"""How an attempt of a run begins: its directory is filled and its supervisor started. `run.py` decides whether."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from rlguide.config import RunConfig, write_config
+from rlguide.errors import LaunchError, RlguideError, RunOccupied
+from rlguide.paths import RunFiles
+from rlguide.process import MARK
+from rlguide.records import Plan, RunRecord, State
+from rlguide.store import locked, read_record, write_atomically, write_record
+from rlguide.tail import last_lines
+
+SIGN_IN_S = 30.0
+"""Longest time for a supervisor to sign in; it takes under a second on a machine that is not overloaded."""
+POLL_S = 0.02
+
+
+@contextmanager
+def launching(files: RunFiles) -> Iterator[None]:
+    """The right to begin or remove this run; one process at a time has it. Makes the directory.
+
+    Raises `Busy`, or `LaunchError` when the directory cannot be written.
+    """
+    try:
+        files.directory.mkdir(parents=True, exist_ok=True)
+        with locked(files.lock, wait_s=SIGN_IN_S + 5):
+            yield
+    except RlguideError:
+        raise
+    except OSError as error:
+        hint = "free some space, or choose another outputs folder with RLGUIDE_OUTPUTS"
+        raise LaunchError(f"cannot write the run directory: {error}", look=files.directory, hint=hint) from error
+
+
+def refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
+    """Raise `RunOccupied` when the directory holds anything that a launch that was cut off does not leave behind."""
+    ours = {path.name for path in (files.config, files.evaluations, files.supervisor_log, files.lock)}
+    ours |= {name.split("/")[0] for name in plan.files}
+    names = {path.name for path in files.directory.iterdir()}
+    foreign = sorted(name for name in names - ours if not name.startswith("."))  # .DS_Store, .ipynb_checkpoints
+    if foreign:
+        raise RunOccupied(
+            f"the directory holds no run, but other things: {', '.join(foreign[:5])}",
+            look=files.directory,
+            hint="choose another run_name",
+        )
+
+
+def begin_attempt(
+    files: RunFiles, plan: Plan, *, config: RunConfig | None = None, before: RunRecord | None = None
+) -> None:
+    """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
+
+    `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `LaunchError` or `OSError`.
+    """
+    if config is not None:
+        write_config(config, files.config)
+    for name, text in plan.files.items():
+        path = files.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
+    files.stop_request.unlink(missing_ok=True)
+    record = RunRecord(
+        name=files.directory.name,
+        plan=plan,
+        state=State.PLANNED,
+        attempt=before.attempt + 1 if before else 1,
+        mark=(before and before.mark) or uuid.uuid4().hex,
+        created_at=before.created_at if before else datetime.now().astimezone().isoformat(timespec="seconds"),
+    )
+    write_record(files, record)
+    _await_sign_in(files, _start_supervisor(files, record))
+
+
+def _start_supervisor(files: RunFiles, record: RunRecord) -> "subprocess.Popen[bytes]":
+    # -P: a file in some folder that is called like a module must not be imported in its place.
+    argv = (sys.executable, "-P", "-m", "rlguide.supervisor", str(files.directory))
+    with files.supervisor_log.open("ab") as output:
+        child = subprocess.Popen(
+            argv,
+            cwd=files.directory,
+            env=os.environ | {MARK: str(record.mark)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    threading.Thread(target=child.wait, daemon=True).start()  # so that it does not stay a zombie when it ends
+    return child
+
+
+def _await_sign_in(files: RunFiles, child: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + SIGN_IN_S
+    while read_record(files).supervisor is None:
+        if child.poll() is not None:
+            told = "\n".join(last_lines(files.supervisor_log, 5))
+            raise LaunchError(f"the supervisor ended at once:\n{told}", look=files.supervisor_log)
+        if time.monotonic() >= deadline:
+            child.terminate()
+            raise LaunchError(f"the supervisor did not start within {SIGN_IN_S:g} s", look=files.supervisor_log)
+        time.sleep(POLL_S)

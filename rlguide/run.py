@@ -1,0 +1,299 @@
+"""A run is a directory: launch one, find it again from any process, look at it, wait for it, stop it, go on with it.
+
+Training itself lives in processes of its own under `rlguide.supervisor`; nothing here keeps it alive or ends with it.
+Looking never signals and never writes.
+"""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from rlguide.config import RunConfig
+from rlguide.errors import Busy, ConfigError, RunDamaged, RunOccupied, WaitTimeout
+from rlguide.history import History
+from rlguide.launching import begin_attempt, launching, refuse_foreign_content
+from rlguide.parsing import parse_rollouts
+from rlguide.paths import RunFiles, outputs_root
+from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, end_tree, is_alive, marked
+from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
+from rlguide.store import locked, read_history, read_record
+from rlguide.tail import last_lines
+
+POLL_S = 0.3
+STOP_MARGIN_S = 15.0
+"""Seconds that a stop may take beyond the grace period, the orphans' grace and the kill: polls, writes, a slow disk."""
+LEAVING_S = 5.0
+"""How long a supervisor may take to be gone after it wrote the end of a run."""
+
+
+def launch(plan: Plan, *, config: RunConfig | None = None) -> "Run":
+    """Start the run that `plan` describes; returns at once, and the run goes on without this process.
+
+    `config` is stored beside it. Where the same plan is already starting, running or has succeeded, nothing starts
+    and the handle says so in its `notice`. Raises `RunOccupied` when the directory holds anything else, `LaunchError`
+    when nothing could be started.
+    """
+    files = RunFiles(plan.directory)
+    with launching(files):
+        if files.record.exists():
+            return _attach_or_refuse(Run(files.directory), plan)
+        refuse_foreign_content(files, plan)
+        begin_attempt(files, plan, config=config)
+    return Run(files.directory)
+
+
+def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
+    status = run._look(launching_here=True)
+    if status.plan.fingerprint != plan.fingerprint:
+        hint = "choose another run_name, or remove that run with clean"
+        raise RunOccupied(f"{status.name!r} holds a run of another plan", look=run.directory, hint=hint)
+    if status.state.is_over and not status.state.is_success:
+        why = f": {status.reason}" if status.reason else ""
+        hint = "resume it from its last checkpoint, remove it with clean, or choose another run_name"
+        raise RunOccupied(f"run {status.name!r} is {status.state}{why}", look=run.directory, hint=hint)
+    done = run.history.completed_updates
+    run.notice = f"attached: this run is already {status.state}, {done} of {plan.max_steps} steps done"
+    return run
+
+
+def attach(directory: str | Path) -> "Run":
+    """The run in `directory`: a folder, or the name of a run below the outputs folder.
+
+    Raises `RunNotFound` or `RunDamaged`.
+    """
+    folder = Path(directory).expanduser()
+    named = outputs_root() / folder
+    run = Run(named if RunFiles(named).record.exists() and not RunFiles(folder).record.exists() else folder)
+    _ = run.record  # says now, not later, that it cannot be read
+    return run
+
+
+def list_runs(root: Path | None = None) -> list[RunSummary]:
+    """All runs in the folder `root` (default: the outputs folder), the newest first."""
+    root = root or outputs_root()
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    summaries = [_summary(Run(folder)) for folder in folders if RunFiles(folder).record.exists()]
+    return sorted(summaries, key=lambda summary: summary.created_at or "", reverse=True)
+
+
+def _summary(run: "Run") -> RunSummary:
+    try:
+        status, history = run.status, run.history
+    except RunDamaged as error:
+        return RunSummary(name=run.directory.name, directory=run.directory, state=None, problem=error.message)
+    return RunSummary(
+        name=status.name,
+        directory=run.directory,
+        state=status.state,
+        engine=status.plan.engine,
+        created_at=status.created_at,
+        elapsed_s=status.elapsed_s,
+        completed_updates=history.completed_updates,
+        max_steps=status.plan.max_steps,
+        reward_first=history.first.reward if history.first else None,
+        reward_last=history.last.reward if history.last else None,
+    )
+
+
+class Run:
+    """A handle on one run directory. Any number of handles, in any number of processes, may look at one run."""
+
+    def __init__(self, directory: Path, *, notice: str | None = None):
+        self.files = RunFiles(directory)
+        self.notice = notice
+        """What the reader should be told about how this handle was made, for example that the run was there."""
+
+    @property
+    def directory(self) -> Path:
+        return self.files.directory
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.directory)!r})"
+
+    # ---------------------------------------------------------------------------------------------------- looking
+
+    @property
+    def record(self) -> RunRecord:
+        """`run.json` as it stands. Raises `RunNotFound` or `RunDamaged`."""
+        return read_record(self.files)
+
+    @property
+    def status(self) -> RunRecord:
+        """The record with the state as found at this look: `interrupted` when nobody supervises the run any more."""
+        return self._look()
+
+    def _look(self, *, launching_here: bool = False) -> RunRecord:
+        record = self.record
+        while not record.state.is_over and not self._is_supervised(record, launching_here):
+            again = self.record
+            if again == record:
+                return record.model_copy(update={"state": State.INTERRUPTED, "reason": self._why_interrupted(record)})
+            record = again  # written between the two looks: the supervisor signed in, or wrote the end
+        return record
+
+    @property
+    def history(self) -> History:
+        """The steps so far."""
+        return read_history(self.files)
+
+    @property
+    def weights(self) -> Path | None:
+        """Folder of the newest complete weights, `None` before there are any."""
+        layout = self.record.plan.layout
+        markers = (self.directory / layout.weights).glob(f"step_*/{layout.weights_marker}")
+        return max((marker.parent for marker in markers), key=_step_number, default=None)
+
+    def tail(self, component: str, lines: int = 20) -> list[str]:
+        """The last lines of a component's log; `supervisor` has one too. Raises `ConfigError` for another name."""
+        plan = self.record.plan
+        logs = {process.name: process.log for process in plan.processes} | plan.layout.logs
+        logs["supervisor"] = self.files.supervisor_log
+        if component not in logs:
+            raise ConfigError(f"no component {component!r} in this run", hint=f"components: {', '.join(logs)}")
+        return last_lines(self.directory / logs[component], lines)
+
+    def rollouts(self, step: int) -> tuple[Rollout, ...]:
+        """The rollouts of a step, by the engine's own number; empty when they are not there."""
+        layout = self.record.plan.layout
+        path = self.directory / layout.rollouts / f"step_{step}" / layout.rollouts_file
+        if not path.is_file():
+            return ()
+        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace"))
+
+    # ---------------------------------------------------------------------------------------------------- acting
+
+    def wait(
+        self, timeout_s: float | None = None, *, on_update: Callable[[RunRecord, History], None] | None = None
+    ) -> RunRecord:
+        """Block until the run is over; returns its record, whatever the end was. Interrupting the wait leaves the run.
+
+        `on_update` is called with every change. Raises `WaitTimeout` after `timeout_s` seconds; the run goes on.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        seen = None
+        while True:
+            status = self.status
+            if on_update is not None and status != seen:
+                on_update(status, self.history)
+                seen = status
+            if status.state.is_over:
+                self._wait_until_left(status)
+                return status
+            if deadline is not None and time.monotonic() >= deadline:
+                hint = "it goes on; wait again, or stop it"
+                raise WaitTimeout(f"run {status.name!r} is still {status.state}", look=self.directory, hint=hint)
+            time.sleep(POLL_S)
+
+    def stop(self) -> RunRecord:
+        """End the run and everything that belongs to it; returns when nothing is left. Harmless when it is over.
+
+        The engine gets its grace period to save; a second stop does not shorten it. Raises `WaitTimeout` when the
+        end takes longer than all limits together.
+        """
+        status = self.status
+        if not status.state.is_over:
+            self._request_stop(status)
+            limit_s = status.plan.grace_s + ORPHAN_GRACE_S + KILL_LIMIT_S + STOP_MARGIN_S
+            status = self.wait(limit_s)
+        return self._end_what_is_left(status) if status.state is State.INTERRUPTED else status
+
+    def resume(self) -> "Run":
+        """Go on from the last complete checkpoint, as the next attempt of the same plan.
+
+        Raises `RunOccupied` unless the run failed, was stopped or was interrupted.
+        """
+        _ = self.record
+        with launching(self.files):
+            status = self._look(launching_here=True)
+            if not status.state.is_over or status.state.is_success:
+                raise RunOccupied(f"run {status.name!r} is {status.state}", look=self.directory)
+            if self._was_moved(status):
+                hint = "launch it anew under its new name"
+                raise RunOccupied(f"this run was made in {status.plan.directory}", look=self.directory, hint=hint)
+            self._end_what_is_left(status)
+            begin_attempt(self.files, status.plan, before=status)
+        return self
+
+    def clean(self) -> None:
+        """Remove the directory of a run that is over, with everything in it; never outside the outputs folder.
+
+        Raises `RunOccupied` when the run is not over, still has processes, or lies elsewhere.
+        """
+        root = outputs_root()
+        if root not in self.directory.parents:
+            raise RunOccupied(f"{self.directory} is not below the outputs folder {root}", look=root)
+        _ = self.record
+        with launching(self.files):
+            status = self._look(launching_here=True)
+            self._wait_until_left(status)
+            is_ours = not self._was_moved(status) and status.mark is not None
+            if not status.state.is_over or (is_ours and marked(status.mark)):
+                hint = "stop it first"
+                raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint=hint)
+            for entry in self.directory.iterdir():  # the record last: what is half removed is still known as ours
+                if entry != self.files.record:
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            shutil.rmtree(self.directory)
+
+    # -------------------------------------------------------------------------------------------------- underneath
+
+    def _is_supervised(self, record: RunRecord, launching_here: bool) -> bool:
+        if self._was_moved(record):
+            return False  # a copy: the processes belong to the original
+        if record.supervisor is not None:
+            return is_alive(record.supervisor)
+        return not launching_here and self._is_being_launched()
+
+    def _is_being_launched(self) -> bool:
+        """Whoever launches a run holds its lock until the supervisor has signed in."""
+        try:
+            with locked(self.files.lock, wait_s=0):
+                return False
+        except Busy:
+            return True
+        except OSError:  # a directory that we may only read: nobody can launch there
+            return False
+
+    def _was_moved(self, record: RunRecord) -> bool:
+        return record.plan.directory.resolve() != self.directory
+
+    def _why_interrupted(self, record: RunRecord) -> str:
+        if self._was_moved(record):
+            return f"the run was made in {record.plan.directory}; this is a copy of it"
+        if record.supervisor is None:
+            return "the launch was cut off before the supervisor started"
+        return (
+            f"its supervisor (pid {record.supervisor.pid} on {record.supervisor.host}) is gone without writing an end"
+        )
+
+    def _request_stop(self, status: RunRecord) -> None:
+        try:
+            self.files.stop_request.touch()
+        except OSError:  # a full disk: the supervisor listens to SIGTERM too
+            if status.supervisor is None or not is_alive(status.supervisor):
+                raise
+            psutil.Process(status.supervisor.pid).terminate()
+
+    def _wait_until_left(self, status: RunRecord) -> None:
+        deadline = time.monotonic() + (LEAVING_S if status.state.is_over else 0)
+        while status.supervisor and is_alive(status.supervisor) and time.monotonic() < deadline:
+            time.sleep(POLL_S / 10)
+
+    def _end_what_is_left(self, status: RunRecord) -> RunRecord:
+        """End processes that outlived their supervisor. Returns `status`, with a reason when some cannot be killed."""
+        if self._was_moved(status):
+            return status
+        roots = [component.identity for component in status.components if component.identity]
+        left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark)
+        if not left:
+            return status
+        pids = ", ".join(str(identity.pid) for identity in left)
+        return status.model_copy(update={"reason": f"could not be killed, probably stuck in a driver: pid {pids}"})
+
+
+def _step_number(folder: Path) -> int:
+    number = folder.name.removeprefix("step_")
+    return int(number) if number.isdecimal() else -1

@@ -1,0 +1,268 @@
+"""`python -m rlguide.supervisor DIRECTORY`: starts the processes of one run, watches them, and ends all of them.
+
+One such process accompanies every run, in a session of its own. It alone writes `run.json` and `steps.jsonl`. It is
+asked to stop by the file `stop-request` or by SIGTERM, SIGINT or SIGHUP.
+"""
+
+import logging
+import signal
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlguide.errors import Busy, RlguideError
+from rlguide.history import StepMerger
+from rlguide.parsing import DIALECTS
+from rlguide.paths import RunFiles
+from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start
+from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
+from rlguide.slot import cpu_slot
+from rlguide.store import StepLog, locked, read_history, read_record, write_record
+from rlguide.tail import LineReader
+
+POLL_S = 0.2
+HEARTBEAT_S = 5.0
+"""Longest time between two writes of `run.json`, which also repair it or catch up after a full disk."""
+FAILURE_GRACE_S = 10.0
+"""Grace for the siblings of a process that died: there is nothing left to save."""
+LAST_WRITE_S = 30.0
+"""How long the end of a run tries to get onto a full disk."""
+PREDECESSOR_S = 10.0
+"""How long the supervisor of the attempt before may take to be gone."""
+
+log = logging.getLogger("rlguide.supervisor")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a run is over."""
+
+    state: State
+    reason: str | None = None
+    stopped_by: StoppedBy | None = None
+    failed_component: str | None = None
+
+
+class Supervisor:
+    """The life of one attempt. Time is counted from the moment this object is made."""
+
+    def __init__(self, files: RunFiles):
+        self._started = time.monotonic()
+        self._signal: int | None = None
+        self._files = files
+        self._record = read_record(files)
+        self._plan = self._record.plan
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._readers = [(source, LineReader(files.directory / source.path)) for source in self._plan.metrics]
+        self._merger = StepMerger((source.component for source in self._plan.metrics), attempt=self._record.attempt)
+        self._steps = StepLog(files.steps)
+        self._completed_updates = read_history(files).completed_updates
+        self._complete_since: float | None = None
+        self._written_at = 0.0
+        self._write_failed = False
+
+    def run(self) -> State:
+        """Live through the attempt; returns how it ended, with nothing of it alive any more."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+        self._update(state=State.STARTING, supervisor=own_identity())
+        owner = f"the run {self._record.name!r} in {self._files.directory}"
+        try:
+            with cpu_slot(owner) if self._plan.exclusive_cpu else nullcontext():
+                ending = self._end(self._live())
+        except Busy as error:
+            ending = Ending(State.FAILED, f"{error.message}; {error.hint}")
+        except OSError as error:
+            ending = Ending(State.FAILED, f"the lock of the CPU cannot be used: {error}")
+        self._write_ending(ending)
+        return ending.state
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signal = number
+
+    def _live(self) -> Ending:
+        try:
+            self._catch_up()
+            return self._start() or self._follow()
+        except Exception as error:  # whatever goes wrong here, the processes must not be left alone
+            log.exception("the supervisor failed")
+            return Ending(State.FAILED, reason=f"the supervisor failed: {error!r}; see {self._files.supervisor_log}")
+
+    # ------------------------------------------------------------------------------------------ starting, following
+
+    def _catch_up(self) -> None:
+        """Record what the attempt before wrote after its supervisor was gone, and begin behind it."""
+        earlier = self._record.attempt - 1
+        known = read_history(self._files).recorded
+        merger = StepMerger((source.component for source in self._plan.metrics), attempt=earlier)
+        ready = [step for component, part in self._parts() for step in merger.add(component, part, elapsed_s=None)]
+        for step in ready + merger.flush():
+            if step.step not in known:
+                self._steps.add(step)
+
+    def _start(self) -> Ending | None:
+        for index, process in enumerate(self._plan.processes):
+            if index == 0 and self._record.attempt > 1:
+                process = process.model_copy(update={"argv": process.argv + self._plan.resume_args})
+            try:
+                self._children[process.name] = start(process, self._files.directory)
+            except OSError as error:
+                reason = f"{process.name} could not be started: {error}"
+                return Ending(State.FAILED, reason=reason, failed_component=process.name)
+            log.info("started %s, pid %d", process.name, self._children[process.name].pid)
+            self._update(components=(*self._record.components, self._status(process)))
+        return None
+
+    def _status(self, process: Process) -> ComponentStatus:
+        return ComponentStatus(name=process.name, identity=identity_of(self._children[process.name].pid))
+
+    def _follow(self) -> Ending:
+        while True:
+            exits = {name: code for name, child in self._children.items() if (code := child.poll()) is not None}
+            self._look()  # after the poll: what an ended process wrote last is there now
+            ending = self._asked_to_stop() or self._exited(exits) or self._stalled()
+            if ending is not None:
+                return ending
+            time.sleep(POLL_S)
+
+    def _look(self) -> None:
+        """Take in new steps, write what is due, collect orphans."""
+        for component, part in self._parts():
+            for step in self._merger.add(component, part, elapsed_s=self._elapsed_s()):
+                self._note_step(step)
+        if self._is_complete() and self._complete_since is None:
+            self._complete_since = time.monotonic()
+        if time.monotonic() - self._written_at >= HEARTBEAT_S:
+            self._update()
+        reap_orphans([child.pid for child in self._children.values()])
+
+    def _parts(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (source.component, part)
+            for source, reader in self._readers
+            for line in reader.read()
+            if (part := DIALECTS[source.dialect](line)) is not None
+        ]
+
+    def _note_step(self, step: StepRecord) -> None:
+        self._steps.add(step)
+        self._completed_updates = max(self._completed_updates, step.completed_updates)
+        ready_s = self._record.ready_s if self._record.ready_s is not None else self._elapsed_s()
+        self._update(state=State.RUNNING, ready_s=ready_s)
+
+    # --------------------------------------------------------------------------------------------- reasons to end
+
+    def _asked_to_stop(self) -> Ending | None:
+        at = f"after {self._completed_updates} of {self._plan.max_steps} steps"
+        if self._signal is not None:
+            name = signal.Signals(self._signal).name
+            return Ending(State.STOPPED, f"the supervisor got {name} {at}", StoppedBy.SIGNAL)
+        if self._files.stop_request.exists():
+            return Ending(State.STOPPED, f"stopped on request {at}", StoppedBy.USER)
+        if self._elapsed_s() >= self._plan.time_limit_s:
+            return Ending(State.STOPPED, f"time cap of {self._plan.time_limit_s:g} s reached {at}", StoppedBy.TIME_CAP)
+        return None
+
+    def _exited(self, exits: dict[str, int]) -> Ending | None:
+        """The first process that ended decides, one that failed before one that did not."""
+        for name, code in sorted(exits.items(), key=lambda item: item[1] == 0):
+            if code == 0 and self._is_complete():
+                return Ending(State.SUCCEEDED)
+            how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
+            missing = "complete weights of the last step" if self._is_last_step_done() else "its last step"
+            reason = f"{name} ended with {how} after {self._completed_updates} of {self._plan.max_steps} steps"
+            return Ending(State.FAILED, reason + (f", without {missing}" if code == 0 else ""), failed_component=name)
+        return None
+
+    def _stalled(self) -> Ending | None:
+        """Everything is there, but a process does not exit: that must not take longer than the grace period."""
+        if self._complete_since is None or time.monotonic() - self._complete_since < self._plan.grace_s:
+            return None
+        seconds = time.monotonic() - self._complete_since
+        return Ending(State.SUCCEEDED, f"training complete, shutdown stalled {seconds:.0f} s and was ended")
+
+    def _is_last_step_done(self) -> bool:
+        return self._completed_updates >= self._plan.max_steps
+
+    def _is_complete(self) -> bool:
+        """The last step was reached and its weights are whole. Exit 0 alone says neither."""
+        layout = self._plan.layout
+        marker = self._files.directory / layout.weights / f"step_{self._plan.max_steps}" / layout.weights_marker
+        return self._is_last_step_done() and marker.exists()
+
+    # --------------------------------------------------------------------------------------------------- the end
+
+    def _end(self, ending: Ending) -> Ending:
+        """End everything that is still alive, and finish the reason with what was found."""
+        log.info("ending: %s", ending.reason or ending.state)
+        self._update(reason=ending.reason, stopped_by=ending.stopped_by, failed_component=ending.failed_component)
+        grace_s = self._plan.grace_s if ending.state is not State.FAILED else min(self._plan.grace_s, FAILURE_GRACE_S)
+        roots = [own_identity(), *(status.identity for status in self._record.components if status.identity)]
+        left = end_tree(roots, grace_s=grace_s, mark=self._record.mark, while_waiting=self._look_on)
+        self._look_on(last=True)
+        if ending.state is State.STOPPED and self._is_complete():
+            ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
+        if left:
+            pids = ", ".join(str(identity.pid) for identity in left)
+            told = f"{ending.reason or ending.state}; could not be killed, probably stuck in a driver: pid {pids}"
+            ending = Ending(ending.state, told, ending.stopped_by, ending.failed_component)
+        return ending
+
+    def _look_on(self, *, last: bool = False) -> None:
+        try:
+            self._look()
+            for step in self._merger.flush() if last else ():
+                self._note_step(step)
+        except Exception:  # nothing that goes wrong in looking may keep the processes from being ended
+            log.exception("a look failed while ending")
+
+    def _write_ending(self, ending: Ending) -> None:
+        components = tuple(
+            status.model_copy(update={"exit_code": self._children[status.name].poll()})
+            for status in self._record.components
+        )
+        log.info("over: %s%s", ending.state, f", {ending.reason}" if ending.reason else "")
+        deadline = time.monotonic() + LAST_WRITE_S
+        while not self._update(components=components, **vars(ending)) and time.monotonic() < deadline:
+            time.sleep(1)
+
+    # --------------------------------------------------------------------------------------------------- writing
+
+    def _elapsed_s(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+    def _update(self, **changes: Any) -> bool:
+        """Change the record and write it. A full disk must not end the supervision: False, and tried again later."""
+        self._record: RunRecord = self._record.model_copy(update=changes | {"elapsed_s": self._elapsed_s()})
+        self._written_at = time.monotonic()
+        try:
+            self._steps.flush()
+            write_record(self._files, self._record)
+        except OSError as error:
+            if not self._write_failed:
+                log.error("cannot write, trying again: %s", error)
+            self._write_failed = True
+            return False
+        self._write_failed = False
+        return True
+
+
+def main(directory: Path) -> int:
+    """Supervise the run in `directory`. Returns 0 when it succeeded."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
+    become_subreaper()
+    files = RunFiles(directory)
+    try:
+        with locked(files.supervisor_lock, wait_s=PREDECESSOR_S):
+            return 0 if Supervisor(files).run().is_success else 1
+    except RlguideError as error:
+        log.error("%s", error)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

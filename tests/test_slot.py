@@ -1,0 +1,62 @@
+import subprocess
+import sys
+
+import pytest
+
+from rlguide.errors import Busy
+from rlguide.slot import cpu_slot
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+HOLD = """
+import sys
+from rlguide.slot import cpu_slot
+with cpu_slot("the other one"):
+    print("holding", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other():
+    child = subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"holding\n"
+    yield child
+    child.kill()
+    child.wait()
+
+
+def test_a_taken_slot_is_refused_and_its_holder_named(other):
+    with pytest.raises(Busy) as refused, cpu_slot("me"):
+        pass
+
+    assert f"the other one (pid {other.pid})" in refused.value.message
+    assert refused.value.hint
+
+
+def test_a_slot_is_free_again_when_its_holder_was_killed(other):
+    other.kill()
+    other.wait()
+
+    with cpu_slot("me"):
+        pass
+
+
+def test_a_slot_can_be_waited_for(other):
+    other.stdin.close()
+
+    with cpu_slot("me", wait_s=10):
+        pass
+
+
+def test_a_slot_is_free_again_after_an_error():
+    with pytest.raises(KeyError), cpu_slot("me"):
+        raise KeyError
+
+    with cpu_slot("me"):
+        pass
+
+
+def test_the_same_process_does_not_get_it_twice():
+    with cpu_slot("outer"), pytest.raises(Busy, match="outer"), cpu_slot("inner"):
+        pass

@@ -1,0 +1,277 @@
+"""How runs end, each with real processes under a real supervisor."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
+
+from rlguide.history import parse_steps
+from rlguide.process import is_alive
+from rlguide.records import Process, State, StepRecord, StoppedBy
+from rlguide.run import launch
+from rlguide.slot import cpu_slot
+from rlguide.store import StepLog, write_atomically
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+FOREVER = {"stop_steps_at": 2}
+
+
+@pytest.fixture
+def directory(outputs: Path) -> Path:
+    return outputs / "toy"
+
+
+def test_a_run_that_reaches_its_last_step_with_whole_weights_succeeds(directory: Path):
+    run = launch(toy_plan(directory))
+
+    end = run.wait(30)
+
+    assert end.state is State.SUCCEEDED
+    assert end.components[0].exit_code == 0
+    assert [(step.step, step.completed_updates, step.reward) for step in run.history.steps] == [
+        (0, 1, 0.0),
+        (1, 2, 0.1),
+        (2, 3, 0.2),
+    ]
+    assert 0 < end.ready_s < end.elapsed_s
+    assert all(step.elapsed_s <= end.elapsed_s for step in run.history.steps)
+    assert processes_below(directory) == []
+
+
+def test_a_run_is_starting_until_its_first_step_and_then_running(directory: Path):
+    run = launch(toy_plan(directory, start_s=1.0, **FOREVER))
+    assert run.status.state is State.STARTING
+    assert run.status.ready_s is None
+
+    record = after_steps(run, 1)
+
+    assert record.state is State.RUNNING
+    assert record.ready_s > 0.9
+    run.stop()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        ({"exit_at": 1, "exit_code": 0}, "without its last step"),
+        ({"weights": False}, "without complete weights of the last step"),
+        ({"exit_at": 1, "exit_code": 3}, "exit code 3 after 1 of 3 steps"),
+    ],
+    ids=["ended early", "no weights", "error"],
+)
+def test_exit_alone_is_no_success(directory: Path, behaviour: dict, reason: str):
+    end = launch(toy_plan(directory, **behaviour)).wait(30)
+
+    assert end.state is State.FAILED
+    assert end.failed_component == "trainer"
+    assert reason in end.reason
+
+
+def test_an_engine_that_is_killed_fails_the_run_and_names_the_signal(directory: Path):
+    child = "forgets the mark" if sys.platform == "linux" else "own session"  # only a subreaper finds the first
+    run = launch(toy_plan(directory, grace_s=1, child=child, **FOREVER))
+    after_steps(run, 2)
+
+    trainer_of(run).kill()
+    end = run.wait(30)
+
+    assert (end.state, end.failed_component, end.components[0].exit_code) == (State.FAILED, "trainer", -signal.SIGKILL)
+    assert "signal 9 (Killed) after 2 of 3 steps" in end.reason
+    assert processes_below(directory) == []
+    assert not psutil.pid_exists(int((directory / ENGINE / "child-ready").read_text()))
+
+
+def test_when_one_component_dies_the_others_are_ended(directory: Path):
+    dies = Process(name="inference", argv=(sys.executable, "-c", "exit(4)"), log=Path("inference.log"))
+    run = launch(toy_plan(directory, others=(dies,), **FOREVER))
+
+    end = run.wait(30)
+
+    assert (end.state, end.failed_component) == (State.FAILED, "inference")
+    assert {status.name: status.exit_code for status in end.components}["inference"] == 4
+    assert processes_below(directory) == []
+
+
+def test_a_program_that_does_not_exist_fails_the_run_and_ends_the_others(directory: Path):
+    missing = Process(name="inference", argv=("/no/such/program",), log=Path("inference.log"))
+
+    end = launch(toy_plan(directory, others=(missing,), **FOREVER)).wait(30)
+
+    assert (end.state, end.failed_component) == (State.FAILED, "inference")
+    assert "/no/such/program" in end.reason
+
+
+@pytest.mark.parametrize("during", ["start", "steps", "save"])
+def test_the_time_cap_saves_first_and_says_so(directory: Path, during: str):
+    slow = {"start": {"start_s": 60}, "steps": FOREVER, "save": {"save_s": 1.0, **FOREVER}}[during]
+    run = launch(toy_plan(directory, time_limit_s=1.0, **slow))
+
+    end = run.wait(30)
+
+    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.TIME_CAP)
+    assert "time cap of 1 s" in end.reason
+    assert (directory / ENGINE / "checkpoints" / "last").exists()
+
+
+def test_an_engine_that_ignores_the_cap_is_killed_after_its_grace(directory: Path):
+    run = launch(toy_plan(directory, time_limit_s=0.8, grace_s=0.5, ignore_sigterm=True, **FOREVER))
+
+    end = run.wait(30)
+
+    assert (end.state, end.components[0].exit_code) == (State.STOPPED, -signal.SIGKILL)
+    assert end.elapsed_s < 10
+
+
+def test_training_that_is_complete_but_does_not_exit_succeeds_within_a_bound(directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, linger_s=60, ignore_sigterm=True))
+
+    end = run.wait(30)
+
+    assert end.state is State.SUCCEEDED
+    assert "training complete, shutdown stalled" in end.reason
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_supervisor_ends_the_run_in_order(directory: Path, number: signal.Signals):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+
+    supervisor_of(run).send_signal(number)
+    end = run.wait(30)
+
+    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.SIGNAL)
+    assert number.name in end.reason
+    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"
+
+
+def test_an_engine_saves_and_ends_when_its_supervisor_is_killed(directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    engine = after_steps(run, 2).components[0].identity
+
+    supervisor_of(run).kill()
+    end = run.wait(30)
+
+    assert end.state is State.INTERRUPTED
+    assert "gone without writing an end" in end.reason
+    assert run.record.state is State.RUNNING  # looking wrote nothing
+    eventually(lambda: not is_alive(engine), within_s=5)
+    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"
+
+
+@pytest.mark.parametrize("kind", ["own session", "ignores SIGTERM", "forgets the mark"])
+def test_no_child_of_an_engine_outlives_a_stop(directory: Path, kind: str):
+    run = launch(toy_plan(directory, grace_s=1, child=kind, **FOREVER))
+    after_steps(run, 1)
+    child = psutil.Process(int((directory / ENGINE / "child-ready").read_text()))
+
+    end = run.stop()
+
+    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.USER)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_much_output_before_the_first_step_blocks_nothing(directory: Path):
+    run = launch(toy_plan(directory, flood_bytes=5_000_000))
+
+    assert run.wait(30).state is State.SUCCEEDED
+    assert (directory / ENGINE / "logs" / "trainer.log").stat().st_size > 4_900_000
+
+
+def test_a_second_run_on_the_cpu_fails_and_names_the_first(directory: Path):
+    with cpu_slot("a test"):
+        end = launch(toy_plan(directory, exclusive_cpu=True)).wait(30)
+
+    assert end.state is State.FAILED
+    assert "the CPU is in use by a test" in end.reason
+    assert end.components == ()
+
+
+def test_a_run_on_the_cpu_leaves_the_slot_free(directory: Path):
+    run = launch(toy_plan(directory, exclusive_cpu=True, **FOREVER))
+    after_steps(run, 1)
+    run.stop()
+
+    with cpu_slot("me"):
+        pass
+
+
+def test_a_damaged_record_is_mended_while_the_run_lives(directory: Path):
+    run = launch(toy_plan(directory, steps=50, step_s=0.5))
+    after_steps(run, 1)
+
+    run.files.record.write_text(run.files.record.read_text()[:100])
+
+    eventually(lambda: run.files.record.stat().st_size > 100)
+    assert run.stop().state is State.STOPPED
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="mounts a small disk: Linux, root")
+
+
+@needs_mount
+def test_a_full_disk_does_not_end_the_supervision(small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy", start_s=2, steps=5))
+    eventually(lambda: run.record.components)
+
+    with full(small_disk):
+        eventually(lambda: not trainer_of(run).is_running() or trainer_of(run).status() == psutil.STATUS_ZOMBIE)
+        assert is_alive(run.record.supervisor)
+    end = run.wait(60)
+
+    assert (end.state, end.failed_component) == (State.FAILED, "trainer")
+    assert "exit code" in end.reason
+
+
+@needs_mount
+def test_steps_that_do_not_fit_on_a_full_disk_are_written_later(small_disk: Path):
+    path = small_disk / "steps.jsonl"
+    log = StepLog(path)
+    steps = [StepRecord(step=number, completed_updates=number + 1) for number in range(200)]
+
+    with full(small_disk):
+        for step in steps:
+            log.add(step)
+        with pytest.raises(OSError, match="No space left"):
+            log.flush()
+    log.flush()
+
+    assert parse_steps(path.read_text()).steps == tuple(steps)
+    assert len(path.read_text().splitlines()) == 200
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as handle:
+        while True:
+            handle.write(b"x" * 4096)
+    yield
+    filler.unlink()
+
+
+def test_an_atomic_write_leaves_the_old_content_or_the_new(tmp_path: Path):
+    path = tmp_path / "a.json"
+    write_atomically(path, "old")
+
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "new \ud800")
+
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

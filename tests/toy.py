@@ -1,0 +1,121 @@
+"""Plans for the toy engine, and evidence about the real processes that they start."""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from toy_engine import STUBBORN as STUBBORN  # for tests that need no engine
+
+from rlguide.engines.base import fingerprint
+from rlguide.process import MARK
+from rlguide.records import Layout, MetricSource, Plan, Process, RunRecord
+from rlguide.run import Run
+
+ENGINE = Path("engine")
+TOY = Path(__file__).with_name("toy_engine.py")
+
+
+def toy_plan(
+    directory: Path,
+    *,
+    time_limit_s: float = 60,
+    grace_s: float = 3,
+    exclusive_cpu: bool = False,
+    others: tuple[Process, ...] = (),
+    **behaviour: Any,
+) -> Plan:
+    """What the toy engine would do in `directory`; `behaviour` as in `toy_engine.DEFAULTS`."""
+    argv = (sys.executable, "-S", "-E", str(TOY), str(directory / ENGINE), json.dumps(behaviour))
+    return Plan(
+        engine="toy",
+        release="toy 1",
+        policy="none",
+        directory=directory,
+        processes=(Process(name="trainer", argv=argv, log=ENGINE / "logs" / "trainer.log"), *others),
+        resume_args=("--resume",),
+        files={"rl.toml": "# toy\n"},
+        metrics=(MetricSource(component="trainer", path=ENGINE / "logs" / "metrics.jsonl", dialect="trl"),),
+        layout=Layout(
+            logs={"trainer": ENGINE / "logs" / "trainer.log"},
+            rollouts=ENGINE / "rollouts",
+            rollouts_file="train_rollouts.jsonl",
+            checkpoints=ENGINE / "checkpoints",
+            weights=ENGINE / "weights",
+            weights_marker="STABLE",
+        ),
+        max_steps=behaviour.get("steps", 3),
+        batch_size=1,
+        time_limit_s=time_limit_s,
+        grace_s=grace_s,
+        exclusive_cpu=exclusive_cpu,
+        precision="float32",
+        attention="none",
+        fingerprint=fingerprint(**behaviour),
+    )
+
+
+def eventually(claim: Callable[[], Any], *, within_s: float = 15) -> Any:
+    """The first true result of `claim`; fails when there is none within the deadline."""
+    deadline = time.monotonic() + within_s
+    while not (result := claim()):
+        assert time.monotonic() < deadline, f"not within {within_s} s"
+        time.sleep(0.02)
+    return result
+
+
+def processes_below(folder: Path) -> list[psutil.Process]:
+    """Live processes that name `folder` in their arguments or work in it, or carry the mark of a run in it."""
+    marks = {json.loads(path.read_text()).get("mark") for path in folder.rglob("run.json") if _is_json(path)}
+    return [process for process in psutil.process_iter() if _belongs(process, str(folder), marks - {None})]
+
+
+def _belongs(process: psutil.Process, folder: str, marks: set[str]) -> bool:
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        named = any(folder in argument for argument in (*process.cmdline(), process.cwd()))
+        return named or process.environ().get(MARK) in marks
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_text()), dict)
+    except ValueError:
+        return False
+
+
+@pytest.fixture
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After the test no process of its runs is alive; the CPU slot is the test's own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield
+    try:
+        eventually(lambda: not processes_below(tmp_path))
+    finally:
+        for process in processes_below(tmp_path):
+            process.kill()
+
+
+def trainer_of(run: Run) -> psutil.Process:
+    """The live engine process of a run."""
+    return psutil.Process(eventually(lambda: run.record.components)[0].identity.pid)
+
+
+def supervisor_of(run: Run) -> psutil.Process:
+    return psutil.Process(run.record.supervisor.pid)
+
+
+def after_steps(run: Run, number: int) -> RunRecord:
+    """Wait until that many steps are recorded."""
+    eventually(lambda: len(run.history) >= number)
+    return run.record

@@ -1,0 +1,96 @@
+"""A small engine for tests: writes metrics, rollouts, checkpoints and weights as a real one does, and misbehaves
+as it is told. `toy_engine.py ENGINE_FOLDER '{"steps": 3, ...}' [--resume]`; see `DEFAULTS`.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+DEFAULTS = {
+    "steps": 3,
+    "start_s": 0.0,  # silence before the first step
+    "step_s": 0.05,
+    "stop_steps_at": None,  # does no step from this one on
+    "exit_at": None,  # exits at this step with `exit_code`
+    "exit_code": 0,
+    "weights": True,
+    "linger_s": 0.0,  # time between the weights and the exit
+    "flood_bytes": 0,  # printed before the first step
+    "child": None,  # "own session", "ignores SIGTERM", "forgets the mark": a grandchild of that kind
+    "ignore_sigterm": False,
+    "save_s": 0.0,  # time that saving takes after SIGTERM
+}
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+open(sys.argv[1], "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+def main() -> None:
+    engine, behaviour, resumed = Path(sys.argv[1]), DEFAULTS | json.loads(sys.argv[2]), "--resume" in sys.argv
+    asked: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: None if behaviour["ignore_sigterm"] else asked.append(number))
+    checkpoint = engine / "checkpoints" / "last"
+    first = int(checkpoint.read_text()) if resumed and checkpoint.exists() else 0
+    (engine / "logs").mkdir(parents=True, exist_ok=True)
+    for _ in range(behaviour["flood_bytes"] // 80):
+        print("y" * 79)  # 80 bytes with the newline
+    if behaviour["child"]:
+        start_child(engine, behaviour["child"])
+    pause(behaviour["start_s"], asked)
+    for step in range(first, behaviour["steps"]):
+        while behaviour["stop_steps_at"] == step and not asked:
+            time.sleep(0.02)
+        if asked:
+            save(engine, step, behaviour)
+        if behaviour["exit_at"] == step:
+            sys.exit(behaviour["exit_code"])
+        pause(behaviour["step_s"], asked)
+        report(engine, step)
+    if behaviour["weights"]:
+        write(engine / "weights" / f"step_{behaviour['steps']}" / "model.safetensors", "weights")
+        write(engine / "weights" / f"step_{behaviour['steps']}" / "STABLE", "")
+    pause(behaviour["linger_s"], asked)
+
+
+def start_child(engine: Path, kind: str) -> None:
+    ready = engine / "child-ready"
+    argv = [sys.executable, "-S", "-E", "-c", STUBBORN, str(ready)]
+    environment = {} if kind == "forgets the mark" else None
+    subprocess.Popen(argv, start_new_session=kind != "ignores SIGTERM", env=environment)
+    while not ready.exists():
+        time.sleep(0.01)
+
+
+def pause(seconds: float, asked: list[int]) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not asked:
+        time.sleep(0.01)
+
+
+def save(engine: Path, step: int, behaviour: dict) -> None:
+    time.sleep(behaviour["save_s"])
+    write(engine / "checkpoints" / "last", str(step))
+    sys.exit(0)
+
+
+def report(engine: Path, step: int) -> None:
+    rollout = {"step": step, "text": "abc", "completion": "cba", "reward": 1.0, "advantage": 0.0}
+    write(engine / "rollouts" / f"step_{step}" / "train_rollouts.jsonl", json.dumps(rollout) + "\n")
+    with (engine / "logs" / "metrics.jsonl").open("a") as metrics:
+        print(json.dumps({"step": step, "completed_updates": step + 1, "reward": step / 10}), file=metrics, flush=True)
+    print(f"step {step}", flush=True)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
