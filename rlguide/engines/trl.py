@@ -1,0 +1,183 @@
+"""The `trl` engine: TRL's GRPO trainer in one child process, on a CPU or on one GPU.
+
+It plans; `rlguide.programs.train_trl` does the work.
+"""
+
+import importlib.util
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+
+from rlguide.config import TINY, RunConfig
+from rlguide.engines.base import fingerprint
+from rlguide.errors import ConfigError
+from rlguide.paths import TINY_POLICY
+from rlguide.records import Layout, Machine, MetricSource, Plan, Process
+
+NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
+PROGRAM = "rlguide.programs.train_trl"
+ENGINE = Path("engine")
+LAYOUT = Layout(
+    logs={"trainer": ENGINE / "logs" / "trainer.log"},
+    rollouts=ENGINE / "rollouts",
+    rollouts_file="train_rollouts.jsonl",
+    checkpoints=ENGINE / "checkpoints",
+    weights=ENGINE / "weights",
+    weights_marker="STABLE",
+)
+METRICS = ENGINE / "logs" / "metrics.jsonl"
+
+GRACE_S = 60.0
+"""A step on a slow processor must end before the checkpoint is saved."""
+START_UP_S = 13.0
+ROLLOUT_CORE_S = 0.022
+"""Start-up, and core-seconds a rollout of the tiny policy: measured on two cores of an AMD EPYC (Zen 4) server."""
+
+
+class Trl:
+    """TRL's `GRPOTrainer` with the guide's vocabulary."""
+
+    name = "trl"
+
+    def missing(self) -> str | None:
+        absent = [module for module in NEEDS if importlib.util.find_spec(module) is None]
+        if not absent:
+            return None
+        return f"not installed: {', '.join(absent)}; install with: {sys.executable} -m pip install 'rlguide[local]'"
+
+    def release(self) -> str:
+        return f"trl {metadata.version('trl')}"
+
+    def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
+        policy = find_policy(config.model.name)
+        hardware = _hardware(config, machine)
+        text = _engine_config(config, policy, hardware)
+        return Plan(
+            engine=self.name,
+            release=self.release(),
+            policy=policy,
+            directory=directory,
+            processes=(_trainer(config, directory, policy, hardware),),
+            resume_args=("--resume",),
+            files={"rl.toml": text},
+            metrics=(MetricSource(component="trainer", path=METRICS, dialect="trl"),),
+            layout=LAYOUT,
+            max_steps=config.max_steps,
+            batch_size=config.orchestrator.batch_size,
+            time_limit_s=config.time_limit_s,
+            grace_s=GRACE_S,
+            exclusive_cpu=not hardware["gpus"],
+            gpus=hardware["gpus"],
+            precision=hardware["precision"],
+            attention=hardware["attention"],
+            threads=hardware["threads"],
+            estimate_s=_estimate_s(config, hardware),
+            notes=_notes(config, hardware),
+            fingerprint=fingerprint(engine=self.name, release=self.release(), config=text),
+        )
+
+
+def find_policy(name: str) -> str:
+    """Folder of a warm start, or its Hub name. Raises `ConfigError` for a folder that does not hold a model."""
+    if name == TINY:
+        return str(TINY_POLICY)
+    folder = Path(name).expanduser()
+    if (folder / "config.json").is_file():
+        return str(folder.resolve())
+    looks_like_a_folder = folder.exists() or name.startswith((".", "/", "~")) or name.count("/") != 1
+    if looks_like_a_folder:
+        raise ConfigError(
+            f"model.name = {name!r}: no model in that folder (config.json is missing)",
+            look=folder.resolve(),
+            hint=f"use {TINY!r}, a folder in Hugging Face format, or a Hub name such as owner/model",
+        )
+    return name
+
+
+def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
+    """Device, precision and threads for this machine: one GPU when there is a free one, else the processor."""
+    gpu = _choose_gpu(config, machine)
+    if gpu is None:
+        return {"gpus": (), "precision": "float32", "attention": "sdpa", "threads": machine.cores, "vllm": False}
+    modern = (gpu.compute_capability or (0, 0)) >= (8, 0)  # bfloat16 and flash-attn need Ampere or later
+    flash = modern and importlib.util.find_spec("flash_attn") is not None
+    return {
+        "gpus": (gpu.index,),
+        "precision": "bfloat16" if modern else "float32",
+        "attention": "flash_attention_2" if flash else "sdpa",
+        "threads": machine.cores,
+        "vllm": importlib.util.find_spec("vllm") is not None,
+    }
+
+
+def _choose_gpu(config: RunConfig, machine: Machine) -> Any:
+    if config.gpus is None:
+        free = [gpu for gpu in machine.gpus if gpu.free_gib is not None and gpu.memory_gib is not None]
+        return max((gpu for gpu in free if gpu.free_gib > 0.9 * gpu.memory_gib), key=lambda g: g.free_gib, default=None)
+    if len(config.gpus) > 1:
+        raise ConfigError(f"gpus = {config.gpus}: the trl engine uses one GPU", hint="name one, or leave gpus out")
+    found = [gpu for gpu in machine.gpus if gpu.index == config.gpus[0]]
+    if not found:
+        seen = ", ".join(str(gpu.index) for gpu in machine.gpus) or "none"
+        raise ConfigError(f"gpus = {config.gpus}: no such GPU here (seen: {seen})", hint="leave gpus out to choose")
+    return found[0]
+
+
+def _engine_config(config: RunConfig, policy: str, hardware: dict[str, Any]) -> str:
+    """The engine's own `rl.toml`: the guide's tables, and `[trl]` with what the plan chose for this machine."""
+    keys = {"max_steps", "seq_len", "seed", "wandb", "orchestrator", "trainer", "ckpt"}
+    data = config.model_dump(include=keys, exclude_none=True)
+    data["model"] = {"name": policy}
+    data["trl"] = hardware | {"gpus": list(hardware["gpus"])}
+    return tomlkit.dumps(data)
+
+
+def _trainer(config: RunConfig, directory: Path, policy: str, hardware: dict[str, Any]) -> Process:
+    argv = (sys.executable, "-m", PROGRAM, "@", str(directory / "rl.toml"), "--output-dir", str(directory / ENGINE))
+    return Process(
+        name="trainer",
+        argv=argv,
+        env=torch_environment(hardware["threads"], hardware["gpus"], offline=Path(policy).is_absolute())
+        | {"WANDB_PROJECT": config.wandb.project, "WANDB_DIR": str(directory / ENGINE)}
+        | ({"WANDB_MODE": config.wandb.mode} if config.wandb.mode != "off" else {}),
+        log=LAYOUT.logs["trainer"],
+    )
+
+
+def torch_environment(threads: int, gpus: tuple[int, ...], *, offline: bool) -> dict[str, str]:
+    """Variables for a child process that runs torch.
+
+    Passive waiting costs little alone and much less than spinning beside a busy process.
+    """
+    environment = {
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "GOMP_SPINCOUNT": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONUNBUFFERED": "1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+    }
+    return environment | ({"HF_HUB_OFFLINE": "1"} if offline else {})
+
+
+def _estimate_s(config: RunConfig, hardware: dict[str, Any]) -> float | None:
+    """Expected seconds of a run; only the tiny policy on a CPU has been measured on enough machines to say."""
+    if hardware["gpus"] or config.model.name != TINY:
+        return None
+    rollouts = config.max_steps * config.orchestrator.batch_size
+    return START_UP_S + rollouts * ROLLOUT_CORE_S / min(hardware["threads"], 4)
+
+
+def _notes(config: RunConfig, hardware: dict[str, Any]) -> tuple[str, ...]:
+    notes = []
+    if not hardware["gpus"] and config.model.name != TINY:
+        notes.append("This policy trains on the processor only: expect hours unless it is very small.")
+    if hardware["gpus"] and not hardware["vllm"]:
+        notes.append("vLLM is not installed: completions come from transformers, several times slower.")
+    if hardware["attention"] == "sdpa" and hardware["gpus"]:
+        notes.append("flash-attn is not used: attention is torch's own (sdpa); the result is the same, more slowly.")
+    return tuple(notes)

@@ -1,0 +1,125 @@
+"""The `trl` engine's plan: a pure translation of the configuration for one machine."""
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rlguide.config import load_config
+from rlguide.engines.trl import Trl
+from rlguide.errors import ConfigError
+from rlguide.paths import TINY_POLICY
+from rlguide.records import Gpu, Machine, Plan
+
+LAPTOP = Machine(cores=2, memory_gib=8)
+HOPPER = Gpu(index=0, name="H200", memory_gib=139, free_gib=138, compute_capability=(9, 0))
+BUSY = Gpu(index=1, name="H200", memory_gib=139, free_gib=20, compute_capability=(9, 0))
+OLD = Gpu(index=2, name="T4", memory_gib=15, free_gib=14.9, compute_capability=(7, 5))
+UNKNOWN = Gpu(index=3, name="H200")
+
+
+def plan(changes: dict | None = None, *, machine: Machine = LAPTOP, source: str = "tiny") -> Plan:
+    return Trl().plan(load_config(source, changes), Path("/runs/a"), machine=machine)
+
+
+def server(*gpus: Gpu) -> Machine:
+    return Machine(cores=16, memory_gib=128, gpus=gpus)
+
+
+def test_planning_changes_nothing(tmp_path: Path):
+    Trl().plan(load_config("tiny"), tmp_path / "run", machine=LAPTOP)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_engine_file_speaks_the_guides_vocabulary():
+    rl = tomllib.loads(plan().files["rl.toml"])
+
+    assert rl["max_steps"] == 20
+    assert rl["model"]["name"] == str(TINY_POLICY)
+    assert rl["orchestrator"]["batch_size"] == 128
+    assert rl["orchestrator"]["rollouts_per_example"] == 16
+    assert rl["orchestrator"]["train"]["sampling"]["max_completion_tokens"] == 128
+    assert rl["orchestrator"]["train"]["env"] == [{"id": "reverse-text", "args": {}}]
+    assert rl["trainer"]["optim"]["lr"] == 3e-4
+    assert rl["ckpt"] == {}
+
+
+def test_a_cpu_gets_float32_every_allowed_core_passive_waiting_and_no_gpu():
+    made = plan()
+    env = made.processes[0].env
+
+    assert (made.precision, made.attention, made.threads, made.gpus) == ("float32", "sdpa", 2, ())
+    assert made.exclusive_cpu
+    assert (env["OMP_NUM_THREADS"], env["OMP_WAIT_POLICY"], env["GOMP_SPINCOUNT"]) == ("2", "PASSIVE", "0")
+    assert env["CUDA_VISIBLE_DEVICES"] == ""
+    assert env["HF_HUB_OFFLINE"] == "1"
+
+
+def test_a_modern_gpu_gets_bfloat16_and_an_old_one_does_not():
+    assert plan(machine=server(HOPPER)).precision == "bfloat16"
+    assert plan(machine=server(OLD)).precision == "float32"
+    assert not plan(machine=server(HOPPER)).exclusive_cpu
+
+
+def test_a_gpu_that_is_busy_or_of_unknown_memory_is_not_taken():
+    assert plan(machine=server(BUSY, UNKNOWN)).gpus == ()
+    assert plan(machine=server(BUSY, HOPPER)).gpus == (0,)
+
+
+def test_a_named_gpu_is_taken_or_refused_by_name():
+    assert plan({"gpus": [1]}, machine=server(HOPPER, BUSY)).processes[0].env["CUDA_VISIBLE_DEVICES"] == "1"
+    with pytest.raises(ConfigError, match=r"gpus = \[7\]: no such GPU here \(seen: 0, 1\)"):
+        plan({"gpus": [7]}, machine=server(HOPPER, BUSY))
+    with pytest.raises(ConfigError, match="uses one GPU"):
+        plan({"gpus": [0, 1]}, machine=server(HOPPER, BUSY))
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./here", "~/there", "a/b/c", "nothing"])
+def test_a_model_folder_that_is_not_there_is_an_error_that_names_it(name: str):
+    with pytest.raises(ConfigError, match=r"config\.json is missing") as caught:
+        plan({"model.name": name})
+
+    assert name in str(caught.value)
+    assert "hint:" in str(caught.value)
+
+
+def test_an_empty_folder_is_no_model(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"config\.json is missing"):
+        plan({"model.name": str(tmp_path)})
+
+
+def test_a_hub_name_is_passed_on_and_may_use_the_network():
+    made = plan(source="guide")
+
+    assert made.policy == "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+    assert "HF_HUB_OFFLINE" not in made.processes[0].env
+    assert any("expect hours" in note for note in made.notes)
+
+
+def test_wandb_is_off_unless_asked_for_and_no_key_travels_in_the_plan(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_API_KEY", "planted-secret")
+
+    assert "WANDB_MODE" not in plan().processes[0].env
+    asked = plan({"wandb_mode": "offline", "wandb.project": "p"})
+    assert asked.processes[0].env["WANDB_MODE"] == "offline"
+    assert asked.processes[0].env["WANDB_PROJECT"] == "p"
+    assert "planted-secret" not in asked.model_dump_json()
+
+
+def test_equal_plans_have_equal_fingerprints_and_a_changed_setting_another():
+    assert plan().fingerprint == plan().fingerprint
+    assert plan({"trainer.optim.lr": 1e-4}).fingerprint != plan().fingerprint
+    assert plan({"seed": 1}).fingerprint != plan().fingerprint
+    assert plan({"time_limit_s": 30.0}).fingerprint == plan().fingerprint
+
+
+def test_the_estimate_grows_with_the_steps_and_is_unknown_for_a_policy_never_measured():
+    assert plan({"max_steps": 40}).estimate_s > plan().estimate_s > 0
+    assert plan(source="guide").estimate_s is None
+
+
+def test_the_programs_are_this_interpreters_own():
+    assert os.access(plan().processes[0].argv[0], os.X_OK)
+    assert plan().processes[0].argv[1:3] == ("-m", "rlguide.programs.train_trl")
