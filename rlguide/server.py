@@ -1,0 +1,189 @@
+"""An OpenAI-compatible server for one policy on this machine, for as long as a `with` block lasts.
+
+It is ready once the right model has made a real completion. What other programs serve is never used, and never ended.
+"""
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import httpx
+import psutil
+
+from rlguide.child import TAIL_LINES, program, running
+from rlguide.environment.reward import prompt_messages
+from rlguide.errors import ServerError
+from rlguide.tail import last_lines
+
+Kind = Literal["transformers", "vllm"]
+HOST = "127.0.0.1"
+READY_S = {"transformers": 120.0, "vllm": 600.0}
+"""Seconds until a server must be ready: several times the 6 s of `transformers serve` with a small model, and vLLM's
+compilation on a first start."""
+ANSWER_S = 120.0
+"""Seconds that one short completion may take; it may have to wait for a long one."""
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A server of ours that answers."""
+
+    url: str
+    """Base address of its OpenAI API, ending in `/v1`."""
+    model: str
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1].removesuffix("/v1"))
+
+    def require_alive(self) -> None:
+        """Raises `ServerError` with the end of the log when the server's process has ended."""
+        code = self.process.poll()
+        if code is not None:
+            raise self.failure(f"the server ended with exit code {code}")
+
+    def require_answer(self, timeout_s: float = ANSWER_S) -> None:
+        """Make one short completion. Raises `ServerError` unless it comes, and from the right model."""
+        try:
+            self.judge(_ask(self, timeout_s))
+        except httpx.TransportError as error:
+            raise self.failure(f"the server does not answer: {type(error).__name__} {error}") from error
+
+    def judge(self, response: httpx.Response) -> None:
+        """Raises `ServerError` unless this is a completion of the right model."""
+        if response.status_code != 200:
+            raise self.failure(f"the server refused a completion: {response.status_code} {response.text[:300]}")
+        try:
+            answer = response.json()
+            served, content = str(answer["model"]), answer["choices"][0]["message"]["content"]
+        except (ValueError, KeyError, IndexError, TypeError):
+            raise self.failure(f"the server's answer is no completion: {response.text[:300]!r}") from None
+        if not isinstance(content, str):
+            raise self.failure(f"the server's completion holds no text: {content!r}")
+        if served.partition("@")[0] != self.model.partition("@")[0]:  # transformers adds `@main` to a Hub name
+            raise self.failure(f"the server serves {served!r}, not {self.model!r}")
+
+    def failure(self, message: str) -> ServerError:
+        """A `ServerError` that shows the end of the log."""
+        tail = "\n".join(f"  {line}" for line in last_lines(self.log, TAIL_LINES))
+        return ServerError(f"{message}\n{tail}" if tail else message, look=self.log)
+
+
+@contextmanager
+def serve(
+    policy: str,
+    *,
+    log: Path,
+    kind: Kind = "transformers",
+    device: str = "cpu",
+    env: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Iterator[Endpoint]:
+    """Serve `policy` (folder or Hub name) on a free port of the loopback interface.
+
+    `seed` starts the server's random numbers. Raises `EngineMissing` when the server is not installed and `ServerError`
+    when it does not come up.
+    """
+    port = free_port()
+    argv = command(kind, policy, port=port, seed=seed, device=device)
+    with serving(argv, port=port, model=policy, log=log, env=env, ready_s=READY_S[kind]) as endpoint:
+        yield endpoint
+
+
+def command(kind: Kind, policy: str, *, port: int, seed: int, device: str) -> tuple[str, ...]:
+    """Program and arguments. Both servers are given the model at the start and refuse every other name.
+
+    No continuous batching in transformers: it keeps the first request's temperature for all, and took 9 GB of memory
+    and 6 s for its first completion, more than it saves on a hundred.
+    """
+    address = ("--host", HOST, "--port", str(port))
+    if kind == "vllm":
+        return *program("vllm"), "serve", policy, *address, "--seed", str(seed)
+    return *program("transformers"), "serve", policy, *address, "--default-seed", str(seed), "--device", device
+
+
+@contextmanager
+def serving(
+    argv: Sequence[str], *, port: int, model: str, log: Path, ready_s: float, env: Mapping[str, str] | None = None
+) -> Iterator[Endpoint]:
+    """Run a server program until the block ends; see `serve`."""
+    with running(argv, log, env=env) as child:
+        endpoint = Endpoint(url=f"http://{HOST}:{port}/v1", model=model, process=child, log=log)
+        _wait_until_ready(endpoint, ready_s)
+        yield endpoint
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on, in IPv4 or IPv6: `localhost` means either."""
+    while True:
+        with socket.create_server((HOST, 0)) as listener:
+            port = listener.getsockname()[1]
+        if not _answers("::1", port):
+            return port
+
+
+def _wait_until_ready(endpoint: Endpoint, ready_s: float) -> None:
+    deadline = time.monotonic() + ready_s
+    last = "it never listened on its port"
+    while (left := deadline - time.monotonic()) > 0:
+        endpoint.require_alive()
+        if _answers(HOST, endpoint.port):
+            _require_ours(endpoint)
+            try:
+                response = _ask(endpoint, min(ANSWER_S, left))
+            except httpx.TransportError as error:
+                last = f"its last answer was {type(error).__name__} {error}"
+            else:
+                if response.status_code != 503:  # 503: still loading
+                    return endpoint.judge(response)
+                last = f"its last answer was 503 {response.text[:200]}"
+        time.sleep(POLL_S)
+    raise endpoint.failure(f"the server was not ready after {ready_s:.0f} s: {last}")
+
+
+def _require_ours(endpoint: Endpoint) -> None:
+    """Raises `ServerError` when another program has the port: its answers would be another model's."""
+    if not _listens(endpoint.process.pid, endpoint.port):
+        endpoint.require_alive()
+        raise endpoint.failure(f"another program answers on port {endpoint.port}, not the server that was started")
+
+
+def _listens(pid: int, port: int) -> bool:
+    """True when the process, or one below it, listens on that port."""
+    try:
+        parent = psutil.Process(pid)
+        family = [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return False
+    return any(connection.laddr.port == port for process in family for connection in _listening(process))
+
+
+def _listening(process: psutil.Process) -> list:
+    try:
+        return [c for c in process.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
+    except psutil.Error:  # ended, or not to be looked at: no proof that it listens
+        return []
+
+
+def _ask(endpoint: Endpoint, timeout_s: float) -> httpx.Response:
+    """One short greedy completion. Never through a proxy: the server is on this machine."""
+    body = {"model": endpoint.model, "messages": prompt_messages("ready"), "max_completion_tokens": 8, "temperature": 0}
+    with httpx.Client(trust_env=False, timeout=timeout_s) as client:
+        return client.post(f"{endpoint.url}/chat/completions", json=body)
+
+
+def _answers(host: str, port: int) -> bool:
+    """True when something accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False

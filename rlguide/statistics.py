@@ -1,0 +1,188 @@
+"""The numbers of an evaluation and what may be concluded from them. Pure: no files, no processes.
+
+A task is one text; its rollouts share it, so they are not independent. Every standard error and interval here
+therefore treats the task, not the rollout, as the unit that was sampled.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from random import Random
+from statistics import fmean, quantiles
+from typing import Any
+
+from rlguide.environment.reward import extract_answer, right_form
+from rlguide.errors import EvaluationError
+from rlguide.records import Comparison, EvalSample, Evaluation
+
+RESAMPLES = 2000
+"""Bootstrap draws: the ends of a 95 % interval then move by about 2 % of its width from seed to seed."""
+
+Rewards = Sequence[Sequence[float]]
+"""Rewards by task: one inner sequence a task, one number a scored rollout."""
+
+
+def clustered_stderr(tasks: Rewards) -> float:
+    """Standard error of the mean over all rollouts, clustered by task.
+
+    √(G/(G−1) · Σ_task (Σ_rollout (r − mean))²) / n for G tasks and n rollouts: Miller 2024, "Adding Error Bars to
+    Evals", section 2.2, with the small-sample factor G/(G−1) of Cameron & Miller 2015, section II.C.
+    """
+    mean = _mean(tasks)
+    squares = sum(sum(reward - mean for reward in task) ** 2 for task in tasks)
+    return math.sqrt(len(tasks) / (len(tasks) - 1) * squares) / sum(map(len, tasks))
+
+
+def bootstrap_interval(tasks: Rewards, *, seed: int = 0) -> tuple[float, float]:
+    """95 % percentile interval of the mean over all rollouts, from resampled tasks (Efron & Tibshirani 1993, ch. 13).
+
+    The same rewards and seed give the same interval.
+    """
+    rng = Random(seed)
+    draws = (rng.choices(tasks, k=len(tasks)) for _ in range(RESAMPLES))
+    cuts = quantiles((_mean(draw) for draw in draws), n=40, method="inclusive")
+    return cuts[0], cuts[-1]
+
+
+def paired_differences(before: Evaluation, after: Evaluation) -> list[float]:
+    """after − before of every task that both scored, as the difference of its mean rewards."""
+    first, second = rewards_by_text(before.samples), rewards_by_text(after.samples)
+    return [fmean(second[text]) - fmean(rewards) for text, rewards in first.items() if text in second]
+
+
+def pass_at_k(tasks: Rewards, k: int, *, threshold: float) -> float | None:
+    """Chance that at least one of `k` rollouts of a task has a reward ≥ `threshold`, mean over tasks.
+
+    The unbiased estimator 1 − C(n−c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language Models Trained on
+    Code", equation 1. Tasks with fewer than `k` rollouts tell nothing and are left out; `None` when all are.
+    """
+    counts = [(len(task), sum(reward >= threshold for reward in task)) for task in tasks if len(task) >= k]
+    return fmean(1 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts) if counts else None
+
+
+def best_of(tasks: Rewards) -> float:
+    """Mean over tasks of the best reward."""
+    return fmean(max(task) for task in tasks)
+
+
+def rewards_by_text(samples: Iterable[EvalSample]) -> dict[str, list[float]]:
+    """Rewards of the scored samples, by task, in the order of first appearance."""
+    tasks: dict[str, list[float]] = {}
+    for sample in samples:
+        if sample.reward is not None:
+            tasks.setdefault(sample.text, []).append(sample.reward)
+    return tasks
+
+
+def summarise(samples: Sequence[EvalSample], *, threshold: float) -> dict[str, Any]:
+    """The statistics of `Evaluation`, as its keyword arguments.
+
+    Raises `EvaluationError` when fewer than two texts have a scored sample: one text has no standard error.
+    """
+    scored = [sample for sample in samples if sample.reward is not None]
+    tasks = list(rewards_by_text(samples).values())
+    if len(tasks) < 2:
+        raise EvaluationError(f"{len(scored)} of {len(samples)} rollouts were scored, on {len(tasks)} texts; 2 needed")
+    in_form = [sample.reward for sample in scored if right_form(sample.completion)]
+    mean = _mean(tasks)
+    return {
+        "threshold": threshold,
+        "samples": tuple(samples),
+        "scored": len(scored),
+        "errored": len(samples) - len(scored),
+        "empty": sum(not sample.completion.strip() for sample in scored),
+        "mean": mean,
+        "stderr": clustered_stderr(tasks),
+        "interval": bootstrap_interval(tasks),
+        "lower_bound": mean * len(scored) / len(samples),
+        "passed": fmean(sample.reward >= threshold for sample in scored),
+        "exact": fmean(extract_answer(sample.completion) == sample.text[::-1].strip() for sample in scored),
+        "right_form": len(in_form) / len(scored),
+        "similarity_in_form": fmean(in_form) if in_form else None,
+        "best_of": best_of(tasks),
+    }
+
+
+def sampling_inactive(samples: Iterable[EvalSample]) -> bool:
+    """True when tasks have several completions and all completions of every task are equal: nothing was sampled."""
+    completions: dict[str, list[str]] = {}
+    for sample in samples:
+        if sample.reward is not None:
+            completions.setdefault(sample.text, []).append(sample.completion)
+    repeated = [texts for texts in completions.values() if len(texts) > 1]
+    return bool(repeated) and all(len(set(texts)) == 1 for texts in repeated)
+
+
+def compare(before: Evaluation, after: Evaluation) -> Comparison:
+    """What changed from `before` to `after`, with an honest sentence.
+
+    Raises `EvaluationError` when the two are not alike: other texts, another threshold, or another sampling (the seed
+    may differ).
+    """
+    _require_alike(before, after)
+    differences = paired_differences(before, after)
+    if len(differences) < 2:
+        raise EvaluationError(f"only {len(differences)} texts were scored in both evaluations; 2 needed")
+    interval = bootstrap_interval([[difference] for difference in differences])
+    choosing, improving = choosing_and_improving(before, after)
+    return Comparison(
+        before=before,
+        after=after,
+        difference=fmean(differences),
+        interval=interval,
+        choosing=choosing,
+        improving=improving,
+        verdict=_verdict(before, after, fmean(differences), interval),
+    )
+
+
+def choosing_and_improving(before: Evaluation, after: Evaluation) -> tuple[float | None, float | None]:
+    """The rise of the mean reward, split: answering in the rewarded form more often, and better answers in that form.
+
+    As mean = right_form × similarity_in_form, the rise is Δform · mean similarity + mean form · Δsimilarity, exactly.
+    `None`s when a side has no answer in the right form, and so no similarity.
+    """
+    if before.similarity_in_form is None or after.similarity_in_form is None:
+        return None, None
+    choosing = (after.right_form - before.right_form) * (before.similarity_in_form + after.similarity_in_form) / 2
+    improving = (before.right_form + after.right_form) / 2 * (after.similarity_in_form - before.similarity_in_form)
+    return choosing, improving
+
+
+def _mean(tasks: Rewards) -> float:
+    return sum(map(sum, tasks)) / sum(map(len, tasks))
+
+
+def _require_alike(before: Evaluation, after: Evaluation) -> None:
+    for what, one, other in (
+        ("sampling", *(side.sampling.model_dump(exclude={"seed"}) for side in (before, after))),
+        ("thresholds", before.threshold, after.threshold),
+        ("texts", *({sample.text for sample in side.samples} for side in (before, after))),
+    ):
+        if one != other:
+            seen = "" if what == "texts" else f": {one} and {other}"
+            raise EvaluationError(
+                f"two evaluations with different {what} cannot be compared{seen}",
+                hint="evaluate both policies again with the same settings",
+            )
+
+
+def _verdict(before: Evaluation, after: Evaluation, difference: float, interval: tuple[float, float]) -> str:
+    size = f"{len({s.text for s in after.samples})} texts × {after.sampling.rollouts_per_task} samples"
+    moved = f"from {before.mean:.3f} to {after.mean:.3f} on {size}"
+    bounds = f"95 % interval {interval[0]:+.3f} to {interval[1]:+.3f}"
+    if interval[0] <= 0 <= interval[1]:
+        return (
+            f"Not distinguishable: the reward went {moved}; a difference of {difference:+.3f} ({bounds}) can be chance."
+        )
+    word = "rose" if difference > 0 else "fell"
+    sentence = f"The reward {word} {moved}, a difference of {difference:+.3f} ({bounds})"
+    choosing, improving = choosing_and_improving(before, after)
+    if choosing is None or improving is None:
+        return (
+            f"{sentence}; answers in the rewarded form: {before.right_form:.0%} before, {after.right_form:.0%} after."
+        )
+    return (
+        f"{sentence}: {choosing:+.3f} from how often it answers in the rewarded form ({before.right_form:.0%} → "
+        f"{after.right_form:.0%}), {improving:+.3f} from how good those answers are "
+        f"({before.similarity_in_form:.2f} → {after.similarity_in_form:.2f})."
+    )

@@ -1,0 +1,104 @@
+"""Tries one text on the policies of a run: the same sentence before and after training."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+
+from rlguide.child import TAIL_LINES, running
+from rlguide.environment.reward import reward
+from rlguide.errors import EvaluationError, TextError
+from rlguide.evaluation import serving_environment
+from rlguide.records import Attempt, EvalSample, Trial
+from rlguide.run import Run, attach
+from rlguide.slot import cpu_slot
+from rlguide.tail import last_lines
+
+TIME_LIMIT_S = 300.0
+
+
+def try_text(run: Run | Path | str, text: str, *, samples: int = 0) -> Trial:
+    """What a run's warm start and its trained policy make of `text`; the trained one is left out while there is none.
+
+    `samples` completions are drawn besides the greedy one. Raises `TextError` for a text that a policy cannot spell
+    and `Busy` while a training has the processor.
+    """
+    run = run if isinstance(run, Run) else attach(run)
+    plan = run.record.plan
+    policies = {"warm start": plan.policy}
+    if run.weights is not None:
+        policies["trained policy"] = str(run.weights)
+    return try_policies(policies, text, samples=samples, gpus=plan.gpus)
+
+
+def try_policies(
+    policies: Mapping[str, str], text: str, *, samples: int = 0, seed: int = 0, gpus: tuple[int, ...] = ()
+) -> Trial:
+    """What each of `policies` (label → folder or Hub name) makes of `text`; see `try_text`."""
+    for policy in policies.values():
+        require_spellable(policy, text)
+    with nullcontext() if gpus else cpu_slot("trying a text"):
+        answers = _complete(list(policies.values()), text, samples, seed, gpus)
+    attempts = [
+        Attempt(
+            label=label,
+            policy=policy,
+            answer=_sample(text, answer["greedy"]),
+            samples=tuple(_sample(text, drawn) for drawn in answer["samples"]),
+        )
+        for (label, policy), answer in zip(policies.items(), answers, strict=True)
+    ]
+    return Trial(text=text, attempts=tuple(attempts))
+
+
+def require_spellable(policy: str, text: str) -> None:
+    """Raises `TextError` for an empty text, and for characters that the policy's tokenizer does not have."""
+    if not text.strip():
+        raise TextError(f"nothing to reverse in {text!r}", hint="type a sentence")
+    missing = unspellable(policy, text)
+    if missing:
+        named = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in missing)
+        hint = "this policy knows letters, digits and punctuation of the English keyboard"
+        raise TextError(f"the policy cannot spell {named} in {text!r}", look=policy, hint=hint)
+
+
+def unspellable(policy: str, text: str) -> tuple[str, ...]:
+    """Characters of `text` that become the unknown token of a character tokenizer.
+
+    Tokenizers without an unknown token spell everything in bytes. A Hub policy is not looked at.
+    """
+    path = Path(policy) / "tokenizer.json"
+    if not path.is_file():
+        return ()
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    if not tokenizer["model"].get("unk_token"):
+        return ()
+    known = {*tokenizer["model"]["vocab"], *(token["content"] for token in tokenizer["added_tokens"])}
+    return tuple(dict.fromkeys(character for character in text if character not in known))
+
+
+def _complete(policies: list[str], text: str, samples: int, seed: int, gpus: tuple[int, ...]) -> list[dict]:
+    """One answer a policy, from one child process."""
+    with tempfile.TemporaryDirectory(prefix="rlguide-") as name:
+        folder = Path(name)
+        texts, out, log = folder / "texts.json", folder / "out.json", folder / "complete.log"
+        texts.write_text(json.dumps([text]), encoding="utf-8")
+        options = ("--texts", str(texts), "--out", str(out), "--samples", str(samples), "--seed", str(seed))
+        argv = (sys.executable, "-m", "rlguide.programs.complete", *policies, *options)
+        with running(argv, log, env=serving_environment(policies[0], gpus)) as child:
+            try:
+                ended = f"exit code {child.wait(TIME_LIMIT_S)}"
+            except subprocess.TimeoutExpired:
+                ended = f"no answer after {TIME_LIMIT_S:.0f} s"
+        if not out.is_file():
+            raise EvaluationError(
+                "\n  ".join([f"the policies could not be tried: {ended}", *last_lines(log, TAIL_LINES)])
+            )
+        return [answers[0] for answers in json.loads(out.read_text(encoding="utf-8"))]
+
+
+def _sample(text: str, completion: str) -> EvalSample:
+    return EvalSample(text=text, completion=completion, reward=reward(completion, text))
