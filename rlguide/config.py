@@ -217,7 +217,7 @@ def load_config(source: str | Path = "tiny", overrides: Mapping[str, Any] | None
     """
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}
     if str(source) in PRESETS:
-        return from_preset(str(source)).replace(changes)
+        return from_preset(changes.get("preset", str(source))).replace(changes)
     path = find_config(Path(source))
     document = _read_toml(path)
     preset = changes.get("preset", document.get("preset", "tiny"))

@@ -1,0 +1,251 @@
+"""Checks judge what they see, never raise, never hang, and take "could not find out" for a doubt."""
+
+import json
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlguide import checks
+from rlguide.checks import Finding, ImportTrial, Question, ask, check_machine, require
+from rlguide.errors import EngineMissing
+from rlguide.records import Gpu, Machine, MachineReport, Status
+from rlguide.slot import cpu_slot
+
+PASS, WARN, FAIL, SKIP = Status
+
+
+@pytest.fixture(scope="module")
+def report() -> MachineReport:
+    return check_machine()
+
+
+def package(folder: Path, name: str, source: str) -> None:
+    (folder / f"{name}.py").write_text(source)
+
+
+# ----------------------------------------------------------------------------------------------------- the whole
+
+
+def test_this_machine_runs_the_embedded_engine(report: MachineReport):
+    assert report.engine == "trl"
+    assert report.status is not FAIL, report
+    assert "20 steps of the tiny policy take about" in report.verdict
+
+
+def test_every_check_says_what_was_seen_and_what_is_wanted(report: MachineReport):
+    assert all(check.seen and check.wanted and check.title for check in report.checks)
+    assert len({check.id for check in report.checks}) == len(report.checks)
+
+
+def test_each_package_is_shown_with_the_file_it_comes_from(report: MachineReport):
+    seen = {check.id: check.seen for check in report.checks}
+
+    assert "reverse_text" in seen["packages.reverse_text"]
+    assert seen["packages.torch"].endswith("torch/__init__.py")
+
+
+def test_an_engine_that_does_not_exist_yet_is_a_finding():
+    report = check_machine("prime-rl")
+
+    assert report.status is FAIL
+    assert report.checks[0].seen == "this version of rlguide has no prime-rl engine yet"
+
+
+def test_require_passes_on_a_good_machine_and_stops_with_the_fix_elsewhere(
+    outputs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert require("packages", "warm-start").status is not FAIL
+    blocked = outputs.parent / "file"
+    blocked.touch()
+    monkeypatch.setenv("RLGUIDE_OUTPUTS", str(blocked))
+
+    with pytest.raises(EngineMissing, match="outputs folder") as caught:
+        require("outputs")
+    assert "RLGUIDE_OUTPUTS" in caught.value.hint
+    assert require("python")
+
+
+# ------------------------------------------------------------------------------------------------------ the runner
+
+
+def question(look: Callable[[], Finding], *, deadline_s: float = 5.0, name: str = "one") -> Question:
+    return Question(name, name, "something", look, deadline_s)
+
+
+def test_a_check_that_raises_is_a_doubt_not_a_crash():
+    def broken() -> Finding:
+        raise OSError("no such thing")
+
+    (check,) = ask([question(broken)])
+
+    assert check.status is WARN
+    assert check.seen == "could not be found out: OSError: no such thing"
+
+
+def test_a_check_that_hangs_is_a_doubt_and_does_not_hold_up_the_others():
+    release = threading.Event()
+    hangs = question(lambda: Finding(PASS, str(release.wait(30))), deadline_s=0.2)
+    quick = question(lambda: Finding(PASS, "yes"), name="two")
+
+    slow, fast = ask([hangs, quick])
+    release.set()
+
+    assert (slow.status, slow.seen, slow.seconds) == (WARN, "no answer within 0 s", 0.2)
+    assert fast.status is PASS
+
+
+def test_checks_run_at_the_same_time():
+    both = threading.Barrier(2, timeout=5)
+
+    found = ask([question(lambda: Finding(PASS, str(both.wait() >= 0)), name=name) for name in ("one", "two")])
+
+    assert [check.seen for check in found] == ["True", "True"]
+
+
+def test_a_fix_is_shown_only_where_something_is_wrong():
+    good, bad = ask([
+        question(lambda: Finding(PASS, "yes", "do this")),
+        question(lambda: Finding(FAIL, "no", "do this"), name="two"),
+    ])  # fmt: skip
+
+    assert (good.fix, bad.fix) == (None, "do this")
+
+
+# ------------------------------------------------------------------------------------------------- imports in a child
+
+
+def test_imports_that_go_wrong_in_every_way_are_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    package(tmp_path, "good_one", "__version__ = '1.2'\nprint('noise on stdout')")
+    package(tmp_path, "raises", "raise OSError('undefined symbol: foo')")
+    package(tmp_path, "leaves", "raise SystemExit(3)")
+    package(tmp_path, "crashes", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    trial = ImportTrial(["good_one", "absent_one", "raises", "leaves", "crashes", "after"])
+
+    found = {name: trial.find(name) for name in trial.modules}
+
+    assert found["good_one"] == Finding(PASS, f"1.2 from {tmp_path / 'good_one.py'}")
+    assert "ModuleNotFoundError" in found["absent_one"].seen
+    assert "undefined symbol: foo" in found["raises"].seen
+    assert "SystemExit: 3" in found["leaves"].seen
+    assert "exit code -11 while importing it" in found["crashes"].seen
+    assert found["after"].status is SKIP
+    assert [found[name].status for name in ("absent_one", "raises", "leaves", "crashes")] == [FAIL] * 4
+    assert "pip install" in found["absent_one"].fix
+
+
+def test_the_working_directory_cannot_shadow_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    package(tmp_path, "json", "raise OSError('shadowed')")
+    monkeypatch.chdir(tmp_path)
+
+    assert ImportTrial(["json"]).find("json").status is PASS
+
+
+def test_the_programs_beside_the_trial_are_no_packages():
+    assert "ModuleNotFoundError" in ImportTrial(["try_imports"]).find("try_imports").seen
+
+
+def test_an_interpreter_that_is_not_there_is_a_doubt(tmp_path: Path):
+    (check,) = ask([question(lambda: ImportTrial(["json"], python=tmp_path / "python").find("json"))])
+
+    assert check.status is WARN
+    assert "FileNotFoundError" in check.seen
+
+
+# -------------------------------------------------------------------------------------------------- single checks
+
+
+def machine(**changes: object) -> Machine:
+    return Machine(**{"cores": 2, "memory_gib": 8.0} | changes)
+
+
+@pytest.mark.parametrize(
+    ("finding", "status"),
+    [
+        (checks.look_at_cores(machine()), PASS),
+        (checks.look_at_cores(machine(cores=1)), WARN),
+        (checks.look_at_memory(machine()), PASS),
+        (checks.look_at_memory(machine(memory_gib=1.0)), FAIL),
+        (checks.look_at_gpus(machine()), PASS),
+        (checks.look_at_gpus(machine(gpus=(Gpu(index=0, name="X"),))), PASS),
+        (checks.look_at_gpus(machine(gpu_problem="nvidia-smi did not answer")), WARN),
+        (checks.look_at_python(), PASS),
+    ],
+)
+def test_the_machine_is_judged(finding: Finding, status: Status):
+    assert finding.status is status
+
+
+def test_an_outputs_folder_that_does_not_exist_yet_is_judged_by_the_one_above(tmp_path: Path):
+    assert checks.look_at_outputs(tmp_path / "new" / "outputs").status is PASS
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_the_place_of_the_outputs_folder_fails(tmp_path: Path):
+    (tmp_path / "outputs").touch()
+
+    assert checks.look_at_outputs(tmp_path / "outputs").status is FAIL
+
+
+def test_a_read_only_outputs_folder_fails():
+    assert checks.look_at_outputs(Path("/proc/self")).status is FAIL
+
+
+def test_too_little_disk_fails_with_the_space_seen(tmp_path: Path):
+    finding = checks.look_at_disk(tmp_path, 1e9)
+
+    assert finding.status is FAIL
+    assert "GiB free" in finding.seen
+
+
+def test_a_complete_checkpoint_passes_and_a_cut_or_missing_one_fails(tmp_path: Path):
+    assert checks.look_at_checkpoint(tmp_path).status is FAIL
+    for name in checks.CHECKPOINT_FILES:
+        (tmp_path / name).write_text("{}")
+    header = json.dumps({"__metadata__": {}, "w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    whole = struct.pack("<Q", len(header)) + header + bytes(16)
+
+    (tmp_path / "model.safetensors").write_bytes(whole)
+    assert checks.look_at_checkpoint(tmp_path).status is PASS
+    (tmp_path / "model.safetensors").write_bytes(whole[:-1])
+    assert checks.look_at_checkpoint(tmp_path).status is FAIL
+
+
+@pytest.mark.parametrize("content", [b"", b"short", bytes(8) + b"{", b"\xff" * 32])
+def test_weights_that_are_no_safetensors_file_are_a_doubt_at_least(tmp_path: Path, content: bytes):
+    for name in checks.CHECKPOINT_FILES:
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(content)
+
+    (check,) = ask([question(lambda: checks.look_at_checkpoint(tmp_path))])
+
+    assert check.status is not PASS
+
+
+def test_loopback_works_and_a_proxy_in_front_of_it_is_a_doubt(monkeypatch: pytest.MonkeyPatch):
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert checks.look_at_loopback().status is PASS
+
+    monkeypatch.setenv("http_proxy", "http://user:secret@proxy.example:3128")
+    finding = checks.look_at_loopback()
+
+    assert finding.status is WARN
+    assert "proxy.example:3128" in finding.seen
+    assert "secret" not in finding.seen
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert checks.look_at_loopback().status is PASS
+
+
+def test_a_taken_processor_is_a_doubt_that_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert checks.look_at_slot().status is PASS
+
+    with cpu_slot("run one"):
+        finding = checks.look_at_slot()
+
+    assert finding.status is WARN
+    assert "run one" in finding.seen

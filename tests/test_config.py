@@ -1,0 +1,218 @@
+"""A configuration is typed, comes from known places in a known order, and survives its round trip through TOML."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlguide.config import PARAMETERS, PRESETS, RunConfig, from_preset, known_keys, load_config, write_config
+from rlguide.errors import ConfigError
+
+GUIDE_FILE = """
+max_steps = 20
+seq_len = 2048
+[model]
+name = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
+[wandb]
+project = "reverse-text"
+name = "reverse-text"
+[orchestrator]
+batch_size = 128
+rollouts_per_example = 16
+[orchestrator.train.sampling]
+max_completion_tokens = 128
+[[orchestrator.train.env]]
+id = "reverse-text"
+[trainer.optim]
+lr = 3e-6
+[ckpt]
+[inference]
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "rl.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ------------------------------------------------------------------------------------------------- presets and order
+
+
+def test_the_tiny_preset_is_the_default():
+    assert load_config() == from_preset("tiny") == RunConfig()
+
+
+def test_the_guide_preset_is_the_guides_file_key_for_key(tmp_path: Path):
+    assert load_config(written(tmp_path, 'preset = "guide"\n' + GUIDE_FILE)) == from_preset("guide")
+
+
+def test_every_preset_names_itself():
+    assert {name: from_preset(name).preset for name in PRESETS} == {name: name for name in PRESETS}
+
+
+def test_a_file_wins_over_its_preset_and_an_override_over_the_file(tmp_path: Path):
+    path = written(tmp_path, 'preset = "guide"\nmax_steps = 7\nseed = 1\n')
+
+    config = load_config(path, {"seed": 2})
+
+    assert (config.trainer.optim.lr, config.max_steps, config.seed) == (3e-6, 7, 2)
+
+
+def test_overriding_the_preset_takes_all_of_its_values(tmp_path: Path):
+    assert load_config("tiny", {"preset": "guide"}) == from_preset("guide")
+    assert load_config(written(tmp_path, "seed = 0\n"), {"preset": "guide"}) == from_preset("guide")
+
+
+def test_an_override_of_none_means_as_configured(tmp_path: Path):
+    assert load_config(written(tmp_path, "max_steps = 7\n"), {"max_steps": None}).max_steps == 7
+
+
+def test_a_run_is_found_by_its_name_and_by_its_folder(outputs: Path):
+    (outputs / "one").mkdir(parents=True)
+    write_config(from_preset("guide"), outputs / "one" / "config.toml")
+
+    assert load_config("one") == load_config(outputs / "one") == from_preset("guide")
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_every_parameter_is_a_key_of_the_configuration(name: str):
+    assert PARAMETERS[name] in set(known_keys())
+
+
+def test_parameters_and_dotted_keys_change_the_same_things():
+    changed = from_preset("tiny").replace({"wandb_mode": "offline", "trainer.optim.lr": 1e-4})
+
+    assert (changed.wandb.mode, changed.trainer.optim.lr) == ("offline", 1e-4)
+
+
+def test_the_difference_from_the_preset_names_both_values():
+    changed = from_preset("tiny").replace({"max_steps": 2, "orchestrator.batch_size": 32})
+
+    assert changed.difference() == [("max_steps", 20, 2), ("orchestrator.batch_size", 128, 32)]
+    assert from_preset("guide").difference() == []
+
+
+def test_a_configuration_cannot_be_changed_in_place():
+    with pytest.raises(ValueError, match="frozen"):
+        from_preset("tiny").max_steps = 3
+
+
+# ------------------------------------------------------------------------------------------------------------- TOML
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_round_trip_through_toml_keeps_everything(tmp_path: Path, preset: str):
+    config = from_preset(preset).replace({"gpus": [0, 2], "ckpt.interval": 5, "seed": 3})
+
+    path = written(tmp_path, config.to_toml())
+
+    assert load_config(path) == config
+
+
+def test_a_new_file_explains_every_key_that_it_holds():
+    lines = from_preset("tiny").to_toml().splitlines()
+
+    unexplained = [
+        line
+        for before, line in zip(["", *lines], lines, strict=False)
+        if " = " in line and not line.startswith("#") and not before.startswith("#")
+    ]
+
+    assert unexplained == ['id = "reverse-text"']  # the one key inside an array of tables
+
+
+def test_writing_over_a_file_keeps_comments_order_and_spelling(tmp_path: Path):
+    path = written(
+        tmp_path,
+        "# mine\nseed = 0x10  # a reason\n\nmax_steps = 5\n[trainer.optim] # the trainer\nlr = 3e-4 # as tried\n",
+    )
+
+    write_config(load_config(path).replace({"max_steps": 6}), path)
+
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# mine\nseed = 0x10  # a reason\n\nmax_steps = 6\n")
+    assert "[trainer.optim] # the trainer\nlr = 3e-4 # as tried\n" in text
+    assert load_config(path).max_steps == 6
+
+
+def test_unsetting_a_value_removes_it_from_the_file(tmp_path: Path):
+    path = written(tmp_path, "gpus = [1]\n")
+
+    write_config(from_preset("tiny"), path)
+
+    assert "gpus" not in tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_stpes": 3}, "unknown key 'max_stpes'; did you mean 'max_steps'?"),
+        ({"trainer.optim.learning": 1}, "unknown key 'trainer.optim.learning'"),
+        ({"max_steps": "20"}, "max_steps = '20': Input should be a valid integer"),
+        ({"max_steps": 2.5}, "max_steps = 2.5: Input should be a valid integer"),
+        ({"max_steps": True}, "max_steps = True"),
+        ({"max_steps": 0}, "max_steps = 0: Input should be greater than or equal to 1"),
+        ({"seed": -1}, "seed = -1"),
+        ({"time_limit_s": float("nan")}, "time_limit_s = nan"),
+        ({"trainer.optim.lr": 0}, "trainer.optim.lr = 0"),
+        ({"wandb_mode": "on"}, "wandb.mode = 'on': Input should be 'off', 'offline' or 'online'"),
+        ({"engine": "jax"}, "engine = 'jax': Input should be 'auto', 'trl', 'prime-rl' or 'replay'"),
+        ({"run_name": "../up"}, "run_name = '../up'"),
+        ({"orchestrator.batch_size": 100}, "batch_size 100 is not divisible by rollouts_per_example 16; "
+                                           "nearest valid batch_size: 96 or 112"),
+        ({"orchestrator.batch_size": 8}, "nearest valid batch_size: 16"),
+        ({"orchestrator.train.sampling.max_completion_tokens": 4096}, "leaves no room for a prompt in seq_len 2048"),
+        ({"seq_len": 512}, "evaluation.max_tokens 1024 leaves no room for a prompt in seq_len 512"),
+        ({"inference.port": 70000}, "inference.port = 70000"),
+        ({"gpus": [0, 0]}, "gpus [0, 0] must be different indices"),
+        ({"gpus": []}, "gpus [] must be"),
+        ({"model": "tiny-qwen3"}, "model = 'tiny-qwen3'"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_with_the_value_seen_and_a_hint(changes: dict[str, Any], said: str):
+    with pytest.raises(ConfigError) as caught:
+        load_config("tiny", changes)
+
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_all_problems_are_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        load_config("tiny", {"seed": -1, "max_steps": 0})
+
+    assert len(caught.value.message.splitlines()) == 2
+
+
+def test_a_missing_file_is_refused_with_what_could_be_given(outputs: Path):
+    with pytest.raises(ConfigError, match=r"no configuration at 'nowhere\.toml'") as caught:
+        load_config("nowhere.toml")
+
+    assert caught.value.look == outputs
+    assert "tiny, guide" in caught.value.hint
+
+
+@pytest.mark.parametrize("content", [b"max_steps = \n", b"= 3\n", b"\xff\xfe\x00", b"[a\n"])
+def test_a_broken_file_is_refused_by_name(tmp_path: Path, content: bytes):
+    path = tmp_path / "rl.toml"
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+
+    assert caught.value.look == path
+
+
+def test_an_unknown_preset_in_a_file_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="unknown preset 'huge'"):
+        load_config(written(tmp_path, 'preset = "huge"\n'))
+
+
+def test_a_value_where_a_table_belongs_is_refused(tmp_path: Path):
+    with pytest.raises(ConfigError, match="trainer = 3"):
+        load_config(written(tmp_path, "trainer = 3\n"))
