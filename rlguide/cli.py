@@ -1,0 +1,263 @@
+"""The command line: each command parses its arguments, makes one call, and prints what came back.
+
+Results go to standard output, progress and errors to standard error. Exit codes: 0 well, 1 not well, 2 cannot be done
+or was not understood, 130 interrupted.
+"""
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rlguide import checks, engines, evaluation, progress, run, tryout
+from rlguide.config import load_config, write_config
+from rlguide.errors import EngineMissing, RlguideError
+from rlguide.paths import outputs_root
+from rlguide.records import Record, RunRecord, Status
+from rlguide.slot import cpu_slot
+from rlguide.view import text
+
+CANNOT = 2
+INTERRUPTED = 130
+"""By the shells' convention: 128 + SIGINT."""
+
+app = typer.Typer(
+    name="rlguide",
+    help="Fine-tune a small language model with reinforcement learning, step by step.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Source = Annotated[str, typer.Argument(help="A preset (tiny, guide), a TOML file, a run directory or a run's name.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; repeatable.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run is over, or return at once.")]
+
+
+def main() -> None:
+    """Run the command line; an error of ours is printed without a traceback."""
+    try:
+        app()
+    except RlguideError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(CANNOT if isinstance(error, EngineMissing) else 1)
+
+
+@app.command()
+def doctor(
+    engine: Annotated[str, typer.Option(help="Engine to check the machine for.")] = "auto",
+    everything: Annotated[bool, typer.Option("--all", help="Show also what is well.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check this machine and say what to mend."""
+    report = checks.check_machine(engine)
+    _show(report, text.report_text(report, everything=everything), as_json)
+    raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
+
+
+@app.command()
+def config(
+    source: Source = "tiny",
+    changes: Changes = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    difference: Annotated[bool, typer.Option("--diff", help="Show only what differs from the preset.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Say whether it is valid, and nothing else.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show, check or write a configuration."""
+    found = load_config(source, _parsed(changes))
+    if output:
+        write_config(found, output)
+        print(f"written: {output.resolve()}")
+    elif check:
+        print(f"valid: {source}")
+    elif difference:
+        print(text.difference_text(found.difference(), base=f"preset {found.preset}"))
+    else:
+        print(found.model_dump_json(indent=2) if as_json else found.to_toml().rstrip())
+
+
+@app.command()
+def train(
+    source: Source = "tiny",
+    changes: Changes = None,
+    run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides prompts and samples.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
+    time_limit_s: Annotated[float | None, typer.Option(help="Wall-clock cap, seconds.")] = None,
+    wandb_mode: Annotated[str | None, typer.Option(help="off, offline or online.")] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="The run directory itself, instead of a run name.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, and start nothing.")] = False,
+    evaluate: Annotated[bool, typer.Option("--evaluate", help="Then measure the policy, before and after.")] = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Train a policy and follow it to the end."""
+    if evaluate and not wait:
+        raise typer.BadParameter("--evaluate needs the end of the run: leave --no-wait out")
+    named = {"run_name": run_name, "max_steps": max_steps, "seed": seed, "engine": engine}
+    named |= {"time_limit_s": time_limit_s, "wandb_mode": wandb_mode}
+    asked = load_config(source, _parsed(changes) | named)
+    plan = engines.plan(asked, output_dir)
+    if dry_run:
+        _show(plan, text.plan_text(plan), as_json)
+        return
+    print(text.plan_text(plan), file=sys.stderr)
+    started = run.launch(plan)
+    _follow(started, wait=wait, as_json=as_json and not evaluate)
+    if evaluate:
+        _evaluate(started, as_json=as_json)
+
+
+@app.command()
+def watch(name: RunArgument, as_json: AsJson = False) -> None:
+    """Follow a run until it is over.
+
+    Leaving (Ctrl-C) does not end the run.
+    """
+    _follow(run.attach(name), wait=True, as_json=as_json)
+
+
+@app.command()
+def runs(as_json: AsJson = False) -> None:
+    """List all runs, the newest first."""
+    found = run.list_runs()
+    if as_json:
+        print(json.dumps([summary.model_dump(mode="json") for summary in found], indent=2))
+    else:
+        print(text.runs_text(found, root=outputs_root()))
+
+
+@app.command()
+def stop(name: RunArgument, as_json: AsJson = False) -> None:
+    """Stop a run; what it has saved stays."""
+    attached = run.attach(name)
+    record = attached.stop()
+    _show(record, text.run_text(record, attached.history.steps), as_json)
+
+
+@app.command()
+def resume(name: RunArgument, wait: Wait = True, as_json: AsJson = False) -> None:
+    """Go on from a run's last checkpoint.
+
+    For a run that failed, was stopped or was interrupted.
+    """
+    _follow(run.attach(name).resume(), wait=wait, as_json=as_json)
+
+
+@app.command()
+def clean(
+    name: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a run that is over, weights included."""
+    attached = run.attach(name)
+    if not yes:
+        typer.confirm(f"Remove {attached.directory} and everything in it?", abort=True)
+    attached.clean()
+    print(f"removed: {attached.directory}")
+
+
+@app.command()
+def evaluate(name: RunArgument, as_json: AsJson = False) -> None:
+    """Measure a policy before and after training.
+
+    On held-out texts, with the sampling that the run's configuration states.
+    """
+    _evaluate(run.attach(name), as_json=as_json)
+
+
+@app.command("try")
+def try_text(
+    sentence: Annotated[str, typer.Argument(metavar="TEXT", help="The text to reverse.")],
+    name: Annotated[str, typer.Option("--run", help="A run's name or directory.")] = "reverse-text",
+    samples: Annotated[int, typer.Option(min=0, help="Completions to draw besides the most likely one.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Reverse one text, before and after training."""
+    trial = tryout.try_text(run.attach(name), sentence, samples=samples)
+    _show(trial, text.trial_text(trial), as_json)
+
+
+@app.command(
+    "warm-start",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def warm_start(context: typer.Context) -> None:
+    """Make the tiny policy's warm start anew."""
+    engines.require_installed("trl")
+    program = [sys.executable, "-m", "rlguide.programs.warm_start", *context.args]
+    with cpu_slot("rlguide warm-start"):
+        raise typer.Exit(subprocess.run(program, check=False).returncode)
+
+
+# ------------------------------------------------------------------------------------------------------ underneath
+
+
+def _parsed(changes: Sequence[str] | None) -> dict[str, Any]:
+    """`key=value` arguments; a value is read as TOML, and as plain text where it is none."""
+    parsed = {}
+    for change in changes or ():
+        key, separator, value = change.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{change!r} is not KEY=VALUE", param_hint="--set")
+        try:
+            parsed[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed[key.strip()] = value
+    return parsed
+
+
+def _show(record: Record, plain: str, as_json: bool) -> None:
+    print(record.model_dump_json(indent=2) if as_json else plain)
+
+
+def _follow(started: run.Run, *, wait: bool, as_json: bool) -> None:
+    """Wait for the end with progress, then show it. Ends the command with 1 when the run did not succeed."""
+    if started.notice:
+        print(started.notice, file=sys.stderr)
+    record = _wait(started) if wait else started.status
+    _show(record, text.run_text(record, started.history.steps), as_json)
+    if record.state.is_over and not record.state.is_success:
+        _explain_end(started, record)
+        raise typer.Exit(1)
+    if not record.state.is_over:
+        print(_how_to_go_on(started), file=sys.stderr)
+
+
+def _wait(started: run.Run) -> RunRecord:
+    try:
+        with progress.shown() as advance:
+            return started.wait(on_update=progress.of_run(advance))
+    except KeyboardInterrupt:
+        print(f"\nThe run goes on without this command.\n{_how_to_go_on(started)}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _how_to_go_on(started: run.Run) -> str:
+    name = started.record.name
+    return f"see it: rlguide watch {name}\nend it: rlguide stop {name}"
+
+
+def _explain_end(started: run.Run, record: RunRecord) -> None:
+    component = record.failed_component or record.plan.processes[0].name
+    lines = "\n".join(f"  {line}" for line in started.tail(component, 8))
+    print(f"end of the {component}'s log:\n{lines}\nlook: {started.directory}", file=sys.stderr)
+    print(f"hint: rlguide resume {record.name} goes on from the last checkpoint", file=sys.stderr)
+
+
+def _evaluate(started: run.Run, *, as_json: bool) -> None:
+    with progress.shown() as advance:
+        comparison = evaluation.evaluate(started, on_progress=advance)
+    examples, table = text.examples_text(comparison), text.comparison_text(comparison)
+    plain = f"{examples}\n\n{table}\n\n{text.result_line(comparison)}"
+    _show(comparison, plain, as_json)

@@ -1,0 +1,254 @@
+"""Plain-text forms of the records: for terminals, logs, and notebooks without a display. Returns text, prints nothing.
+
+Every function takes records and knows nothing of engines or processes.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rlguide.records import (
+    Check,
+    Comparison,
+    EvalSample,
+    Evaluation,
+    MachineReport,
+    Plan,
+    RunRecord,
+    RunSummary,
+    State,
+    Status,
+    StepRecord,
+    Trial,
+)
+
+BARS = "▁▂▃▄▅▆▇█"
+ABSENT = "–"
+"""Stands for what was not measured; never 0."""
+
+STATES = {
+    State.PLANNED: "planned, not started",
+    State.STARTING: "starting, no training step yet",
+    State.RUNNING: "running",
+    State.SUCCEEDED: "succeeded: the last step was reached and the weights are complete",
+    State.FAILED: "failed",
+    State.STOPPED: "stopped before its last step",
+    State.INTERRUPTED: "interrupted: its supervisor is gone",
+}
+
+
+def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
+    """Rows in aligned columns; a column of numbers is aligned to the right."""
+    cells = [[ABSENT if cell is None else str(cell) for cell in row] for row in rows]
+    lines = [list(head), *cells] if head else cells
+    if not lines:
+        return ""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(widths))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _is_number(cell: str) -> bool:
+    return cell == ABSENT or cell.replace(".", "", 1).replace("-", "", 1).isdecimal()
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds for a reader: `48 s`, `2 min 05 s`, `1 h 10 min`."""
+    if seconds is None:
+        return ABSENT
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A measured number, or the sign for "not measured"."""
+    return ABSENT if value is None else f"{value:.{digits}f}"
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """One character a value, from 0 (lowest bar) to 1 (highest); a value that was not measured is a gap."""
+    return "".join(" " if v is None else BARS[min(7, max(0, int(v * 8)))] for v in values)
+
+
+# ------------------------------------------------------------------------------------------------ plan and machine
+
+
+def plan_text(plan: Plan) -> str:
+    """What a launch would start."""
+    processor = f"the processor, {plan.threads} threads" if plan.threads else "the processor"
+    where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else processor
+    rows = [
+        ("engine", f"{plan.engine} ({plan.release}), {plan.precision}, attention {plan.attention}"),
+        ("runs on", where),
+        ("policy", plan.policy),
+        ("steps", f"{plan.max_steps}, {plan.batch_size} rollouts each"),
+        ("expected time", "unknown" if plan.estimate_s is None else f"about {duration(plan.estimate_s)}"),
+        ("time limit", duration(plan.time_limit_s)),
+        ("run directory", plan.directory),
+        *((f"port of {name}", port) for name, port in plan.ports.items()),
+    ]
+    for process in plan.processes:
+        rows += [(f"{process.name} starts", shlex.join(process.argv)), (f"{process.name} log", process.log)]
+    return "\n".join([table(rows), *plan.notes])
+
+
+def report_text(report: MachineReport, *, everything: bool = False) -> str:
+    """The verdict, and what is wrong or doubtful with its fix; with `everything`, all checks."""
+    shown = [check for check in report.checks if everything or check.status in {Status.FAIL, Status.WARN}]
+    return "\n".join([report.verdict, *(check_text(check) for check in shown)])
+
+
+def check_text(check: Check) -> str:
+    """One check in one line, and its fix in another."""
+    line = f"{check.status:4}  {check.title}: {check.seen}"
+    if check.status is not Status.PASS:
+        line += f" (wanted: {check.wanted})"
+    return f"{line}\n      fix: {check.fix}" if check.fix else line
+
+
+def difference_text(rows: Sequence[tuple[str, Any, Any]], *, base: str) -> str:
+    """What differs from `base`, one key a line."""
+    if not rows:
+        return f"no difference from {base}"
+    return table(rows, head=("key", base, "here"))
+
+
+# --------------------------------------------------------------------------------------------------------- runs
+
+
+def run_text(record: RunRecord, steps: Sequence[StepRecord] = ()) -> str:
+    """Where a run stands, in words, with its last steps."""
+    lines = [f"run {record.name}: {state_text(record)}", f"directory: {record.plan.directory}"]
+    if record.reason:
+        lines.append(record.reason)
+    lines.append(
+        f"{progress_text(record, steps)}, {duration(record.elapsed_s)} of at most {duration(record.plan.time_limit_s)}"
+    )
+    return "\n".join([*lines, steps_text(steps)] if steps else lines)
+
+
+def state_text(record: RunRecord) -> str:
+    """The state of a run in plain words."""
+    words = STATES[record.state]
+    return f"{words} by the {record.stopped_by}" if record.stopped_by else words
+
+
+def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
+    """How many steps are done, and the latest reward."""
+    done = steps[-1].completed_updates if steps else 0
+    reward = f", reward {number(steps[-1].reward)}" if steps else ""
+    return f"{done} of {record.plan.max_steps} steps{reward}"
+
+
+def steps_text(steps: Sequence[StepRecord], *, last: int = 5) -> str:
+    """The reward curve in one line and the last steps in a table."""
+    rows = [
+        (s.step, number(s.reward), number(s.right_form), number(s.completion_tokens, 1), number(s.seconds, 1))
+        for s in steps[-last:]
+    ]
+    curve = f"reward 0–1: {sparkline([step.reward for step in steps])}"
+    return f"{curve}\n{table(rows, head=('step', 'reward', 'right form', 'tokens', 'seconds'))}"
+
+
+def runs_text(runs: Sequence[RunSummary], *, root: object) -> str:
+    """All runs, one line each."""
+    if not runs:
+        return f"no runs in {root}"
+    rows = [
+        (
+            run.name,
+            run.state or "unreadable",
+            f"{run.completed_updates} of {run.max_steps}" if run.max_steps else ABSENT,
+            f"{number(run.reward_first)} → {number(run.reward_last)}",
+            duration(run.elapsed_s),
+            run.created_at or run.problem,
+        )
+        for run in runs
+    ]
+    return table(rows, head=("run", "state", "steps", "reward", "time", "launched"))
+
+
+# --------------------------------------------------------------------------------------------------- evaluation
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """One policy's result."""
+    e, s = evaluation, evaluation.sampling
+    low, high = e.interval
+    rows = [
+        ("mean reward", f"{e.mean:.4f} ± {e.stderr:.4f} (95 %: {low:.3f} to {high:.3f})"),
+        ("right form", f"{e.right_form:.1%}; similarity when in the right form {number(e.similarity_in_form)}"),
+        (f"reward ≥ {e.threshold:g}", f"{e.passed:.1%}"),
+        ("exact reversals", f"{e.exact:.1%}"),
+        (f"best of {s.rollouts_per_task}", f"{e.best_of:.3f}"),
+        ("completions", f"{e.scored} scored, {e.errored} errored, {e.empty} empty"),
+        (
+            "sampling",
+            f"{s.num_tasks} held-out texts × {s.rollouts_per_task}, temperature {s.temperature:g}, "
+            f"at most {s.max_tokens} tokens",
+        ),
+    ]
+    return "\n".join([f"{e.label} ({e.policy})", table(rows), *e.notes])
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Two policies side by side, and the verdict."""
+    before, after = comparison.before, comparison.after
+    rows = [
+        ("mean reward", f"{before.mean:.4f}", f"{after.mean:.4f}"),
+        ("right form", f"{before.right_form:.1%}", f"{after.right_form:.1%}"),
+        ("similarity in the right form", number(before.similarity_in_form), number(after.similarity_in_form)),
+        (f"reward ≥ {after.threshold:g}", f"{before.passed:.1%}", f"{after.passed:.1%}"),
+        ("exact reversals", f"{before.exact:.1%}", f"{after.exact:.1%}"),
+        ("scored / errored", f"{before.scored} / {before.errored}", f"{after.scored} / {after.errored}"),
+    ]
+    return f"{table(rows, head=('', before.label, after.label))}\n{comparison.verdict}"
+
+
+def examples_text(comparison: Comparison, *, count: int = 3) -> str:
+    """The first `count` texts, each with the first answer of either policy."""
+    before, after = _first_samples(comparison.before), _first_samples(comparison.after)
+    labels = comparison.before.label, comparison.after.label
+    return "\n\n".join(
+        "\n".join([_task(text), labels[0], _sample(before[text]), labels[1], _sample(after[text])])
+        for text in list(before)[:count]
+    )
+
+
+def _first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
+    first: dict[str, EvalSample] = {}
+    for sample in evaluation.samples:
+        first.setdefault(sample.text, sample)
+    return first
+
+
+def result_line(comparison: Comparison) -> str:
+    """The last line of a whole job, for people and for machines: `reward before=… after=… n=…`."""
+    before, after = comparison.before, comparison.after
+    return f"reward before={before.mean:.4f} after={after.mean:.4f} n={min(before.scored, after.scored)}"
+
+
+def trial_text(trial: Trial) -> str:
+    """One text, and what each policy made of it."""
+    blocks = [_task(trial.text)]
+    blocks += ["\n".join([a.label, *map(_sample, (a.answer, *a.samples))]) for a in trial.attempts]
+    return "\n\n".join(blocks)
+
+
+def _task(text: str) -> str:
+    return f"text    {text}\nwanted  {text[::-1]}"
+
+
+def _sample(sample: EvalSample) -> str:
+    if sample.error is not None:
+        return f"error   {sample.error}"
+    return f"answer  {sample.completion.strip()}\nreward  {number(sample.reward)}"

@@ -1,0 +1,194 @@
+"""Plain-text forms say what the records hold, and "not measured" never looks like 0."""
+
+from pathlib import Path
+
+import pytest
+from toy import toy_plan
+
+from rlguide.records import (
+    Attempt,
+    Check,
+    Comparison,
+    EvalSample,
+    Evaluation,
+    MachineReport,
+    RunRecord,
+    RunSummary,
+    Sampling,
+    State,
+    Status,
+    StepRecord,
+    StoppedBy,
+    Trial,
+)  # fmt: skip
+from rlguide.view import text
+
+SAMPLES = (
+    EvalSample(text="abc", completion="<reversed_text>cba</reversed_text>", reward=1.0),
+    EvalSample(text="abd", completion="", reward=None, error="connection lost"),
+)
+
+
+def evaluation(**changes: object) -> Evaluation:
+    values = {
+        "label": "trained policy", "policy": "weights/step_20", "threshold": 0.5, "samples": SAMPLES, "scored": 119,
+        "sampling": Sampling(num_tasks=40, rollouts_per_task=3, max_tokens=1024, temperature=1.0), "errored": 1,
+        "empty": 0, "mean": 0.84116, "stderr": 0.0213, "interval": (0.8, 0.88), "lower_bound": 0.83, "passed": 0.95,
+        "exact": 0.25, "right_form": 0.98, "similarity_in_form": 0.858, "best_of": 0.93, "seconds": 20.0,
+        "created_at": "2030-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    return Evaluation(**values | changes)
+
+
+def comparison() -> Comparison:
+    before = evaluation(label="warm start", mean=0.09071, scored=120, errored=0, similarity_in_form=None)
+    return Comparison(
+        before=before, after=evaluation(), difference=0.75, interval=(0.7, 0.8), choosing=0.7, improving=0.05,
+        verdict="Better.",
+    )  # fmt: skip
+
+
+def record(tmp_path: Path, state: State, **changes: object) -> RunRecord:
+    values = {"name": "one", "plan": toy_plan(tmp_path), "state": state, "created_at": "2030-01-01T00:00:00+00:00"}
+    return RunRecord(**values | changes)
+
+
+def steps() -> list[StepRecord]:
+    return [StepRecord(step=n, completed_updates=n + 1, reward=n / 10, seconds=1.5) for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "–"), (0, "0 s"), (48.4, "48 s"), (99.4, "99 s"), (125, "2 min 05 s"), (3599.6, "1 h 00 min"),
+     (4200, "1 h 10 min")],
+)  # fmt: skip
+def test_durations_are_for_readers(seconds: float | None, said: str):
+    assert text.duration(seconds) == said
+
+
+def test_a_sparkline_spans_0_to_1_and_leaves_a_gap_for_what_was_not_measured():
+    assert text.sparkline([0.0, None, 0.5, 1.0]) == "▁ ▅█"
+
+
+def test_a_table_aligns_numbers_right_and_words_left():
+    assert text.table([("a", 1.5), ("long", 12), ("b", None)], head=("key", "n")).splitlines() == [
+        "key     n",
+        "a     1.5",
+        "long   12",
+        "b       –",
+    ]
+
+
+def test_a_table_of_nothing_is_nothing():
+    assert text.table([]) == ""
+
+
+def test_a_plan_names_engine_time_and_directory(tmp_path: Path):
+    said = text.plan_text(toy_plan(tmp_path, time_limit_s=600).model_copy(update={"notes": ("A note.",)}))
+
+    assert "toy (toy 1)" in said
+    assert [line.split() for line in said.splitlines() if line.startswith("expected")] == [
+        ["expected", "time", "unknown"]
+    ]
+    assert "10 min 00 s" in said
+    assert str(tmp_path) in said
+    assert said.endswith("A note.")
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_plain_words(tmp_path: Path, state: State):
+    assert len(text.state_text(record(tmp_path, state))) >= 6
+
+
+def test_a_stopped_run_says_by_whom_and_why(tmp_path: Path):
+    stopped = record(tmp_path, State.STOPPED, stopped_by=StoppedBy.TIME_CAP, reason="600 s were over.")
+
+    said = text.run_text(stopped)
+
+    assert "stopped before its last step by the time cap" in said
+    assert "600 s were over." in said
+
+
+def test_a_running_run_shows_its_last_steps_and_what_was_not_measured(tmp_path: Path):
+    said = text.run_text(record(tmp_path, State.RUNNING, elapsed_s=12), steps())
+
+    assert "8 of 3 steps, reward 0.700" in said
+    assert said.splitlines()[-1].split() == ["7", "0.700", "–", "–", "1.5"]
+
+
+def test_a_list_of_runs_shows_also_the_one_that_cannot_be_read(tmp_path: Path):
+    good = RunSummary(name="one", directory=tmp_path, state=State.SUCCEEDED, completed_updates=20, max_steps=20)
+    bad = RunSummary(name="two", directory=tmp_path, state=None, problem="run.json is damaged")
+
+    said = text.runs_text([good, bad], root=tmp_path).splitlines()
+
+    assert said[1].split()[:5] == ["one", "succeeded", "20", "of", "20"]
+    assert "unreadable" in said[2]
+    assert "run.json is damaged" in said[2]
+    assert text.runs_text([], root=tmp_path) == f"no runs in {tmp_path}"
+
+
+def report(*statuses: Status) -> MachineReport:
+    checks = tuple(
+        Check(id=str(n), title=f"title {n}", status=status, seen="seen", wanted="wanted", fix="mend it")
+        for n, status in enumerate(statuses)
+    )
+    return MachineReport(engine="trl", checks=checks, verdict="A verdict.")
+
+
+def test_a_report_shows_only_what_is_wrong_unless_asked_for_everything():
+    found = report(Status.PASS, Status.WARN, Status.FAIL)
+
+    assert "title 0" not in text.report_text(found)
+    assert "warn  title 1: seen (wanted: wanted)\n      fix: mend it" in text.report_text(found)
+    assert "title 0" in text.report_text(found, everything=True)
+
+
+def test_a_difference_names_the_key_and_both_values():
+    said = text.difference_text([("max_steps", 20, 2)], base="preset tiny")
+
+    assert said.splitlines()[1].split() == ["max_steps", "20", "2"]
+    assert text.difference_text([], base="preset tiny") == "no difference from preset tiny"
+
+
+def test_the_result_line_has_the_promised_form():
+    assert text.result_line(comparison()) == "reward before=0.0907 after=0.8412 n=119"
+
+
+def test_an_evaluation_counts_errors_apart_and_names_its_threshold_and_sampling():
+    said = text.evaluation_text(evaluation(notes=("A note.",)))
+
+    assert "119 scored, 1 errored, 0 empty" in said
+    assert "reward ≥ 0.5" in said
+    assert "temperature 1, at most 1024 tokens" in said
+    assert said.endswith("A note.")
+
+
+def test_a_comparison_shows_what_could_not_be_measured_and_ends_with_the_verdict():
+    said = text.comparison_text(comparison())
+
+    assert "similarity in the right form – 0.858" in " ".join(said.split())
+    assert said.endswith("Better.")
+
+
+def test_examples_show_each_text_once_with_the_answer_or_error_of_either_policy():
+    said = text.examples_text(comparison())
+
+    assert (
+        said.count("text    abc\nwanted  cba\nwarm start\nanswer  <reversed_text>cba</reversed_text>\nreward  1.000")
+        == 1
+    )
+    assert "trained policy\nerror   connection lost" in said
+    assert len(text.examples_text(comparison(), count=1).split("\n\n")) == 1
+
+
+def test_a_trial_shows_the_text_once_and_every_policy():
+    trial = Trial(
+        text="abc", attempts=[Attempt(label=name, policy="x", answer=SAMPLES[0]) for name in ("warm start", "trained")]
+    )
+
+    said = text.trial_text(trial)
+
+    assert said.count("text    abc") == 1
+    assert "warm start\nanswer" in said
+    assert "trained\nanswer" in said
