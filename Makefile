@@ -1,0 +1,66 @@
+# The project's commands. `make` alone lists them; each makes the virtual environment first when it has to.
+#
+#   PYTHON=python3.12 make test       another Python (3.11 to 3.13)
+#   make run ARGS="--max-steps 5"     more arguments for `rlguide train`
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?= constraints/cpu.txt
+EXTRAS ?= local,notebooks,wandb,dev
+ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install test test-fast test-core run bench lint format constraints clean
+
+help:  ## list these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1 — /'
+
+install: $(INSTALLED)  ## make the virtual environment, or bring it up to date
+
+# The stamp is written last, so that an installation that was cut short is done again.
+$(INSTALLED): pyproject.toml $(CONSTRAINTS)
+	@rm -f $@
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else f"$(PYTHON) is Python {v[0]}.{v[1]}: rlguide needs 3.11 to 3.13.\nhint: PYTHON=python3.12 make …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv"; rm -rf $(VENV); exit 1; }
+	@echo "installing into $(VENV): about 2 GB, a few minutes"
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
+	@touch $@
+
+test: $(INSTALLED)  ## run all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: $(INSTALLED)  ## run the tests that start neither training nor a server
+	$(BIN)/python -m pytest -m "not training" $(ARGS)
+
+test-core:  ## run the tests of the light core on another Python: make test-core PYTHON=python3.13
+	$(MAKE) install EXTRAS=dev VENV=$(VENV)-core
+	$(VENV)-core/bin/python -m pytest --core $(ARGS)
+
+run: $(INSTALLED)  ## train the tiny policy, measure it before and after
+	$(BIN)/rlguide train --evaluate $(ARGS)
+
+bench: $(INSTALLED)  ## measure speed against plain TRL, over seeds; takes long, wants an idle machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lint: $(INSTALLED)  ## look for mistakes and for what is not formatted
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(INSTALLED)  ## format the code, mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+constraints: $(INSTALLED)  ## write constraints/cpu.txt from the virtual environment as it is
+	$(BIN)/python tools/write_constraints.py > $(CONSTRAINTS).new
+	mv $(CONSTRAINTS).new $(CONSTRAINTS)
+
+clean:  ## remove virtual environments and caches; runs in outputs/ stay
+	rm -rf $(VENV) .venv-* build dist *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,109 @@
+"""Documents tell the truth: links lead somewhere, commands exist, words are explained."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from rlguide.cli import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(path for folder in (ROOT, ROOT / "docs") for path in folder.glob("*.md"))
+COMMANDS = set(get_command(app).commands)
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+
+
+def prose(path: Path) -> list[str]:
+    """Lines outside code blocks."""
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL).splitlines()
+
+
+def code(path: Path) -> list[str]:
+    """What stands in code blocks and between backticks."""
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    inline = re.findall(r"`([^`\n]+)`", "\n".join(prose(path)))
+    return [line.strip() for block in blocks for line in block.splitlines()] + inline
+
+
+def anchors(path: Path) -> set[str]:
+    """Anchors of a document's headings, as GitHub makes them."""
+    titles = [line.lstrip("#").strip() for line in prose(path) if line.startswith("#")]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_documents_are_there():
+    names = {path.name for path in DOCUMENTS}
+
+    assert {"README.md", "ARCHITECTURE.md", "GLOSSARY.md", "CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md"} <= names
+
+
+@each_document
+def test_links_inside_the_project_lead_somewhere(path: Path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", "\n".join(prose(path))):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = target.partition("#")
+        file = path.parent / name if name else path
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), target
+
+
+@each_document
+def test_commands_in_documents_exist(path: Path):
+    for line in code(path):
+        if found := re.match(r"(?:\S*bin/)?rlguide ([a-z][a-z-]*)", line):
+            assert found.group(1) in COMMANDS, line
+        if found := re.match(r"make ([a-z-]+)", line):
+            assert found.group(1) in TARGETS, line
+
+
+def test_options_in_the_readme_exist():
+    commands = get_command(app).commands
+    for line in code(ROOT / "README.md"):
+        found = re.match(r"rlguide ([a-z-]+)(.*)", line)
+        if found and not commands[found.group(1)].context_settings:
+            options = {option for parameter in commands[found.group(1)].params for option in parameter.opts}
+            options |= {option for parameter in commands[found.group(1)].params for option in parameter.secondary_opts}
+            used = set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", found.group(2).split("#")[0]))
+            assert used <= options | {"--help"}, line
+
+
+def test_every_command_is_in_the_readme():
+    told = "\n".join(code(ROOT / "README.md"))
+
+    assert not [name for name in COMMANDS if f"rlguide {name}" not in told]
+
+
+@each_document
+def test_prose_has_one_sentence_a_line(path: Path):
+    lines = [re.sub(r"`[^`]*`|\([^)]*\)", "", line) for line in prose(path) if not line.startswith(("|", "#"))]
+
+    assert not [line for line in lines if re.search(r"[a-z)][.!?] [A-Z]", line)]
+
+
+def glossary() -> dict[str, str]:
+    lines = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8").splitlines()
+    rows = [re.fullmatch(r"- \*\*(.+?)\*\*: (.+)", line) for line in lines if line.startswith("- ")]
+    assert all(rows)
+    return {row.group(1): row.group(2) for row in rows}
+
+
+def test_glossary_terms_are_in_order_and_explained():
+    terms = glossary()
+
+    assert list(terms) == sorted(terms, key=str.lower)
+    assert all(30 <= len(text) <= 330 and text.endswith(".") for text in terms.values())
+
+
+def test_the_words_of_the_plots_and_records_are_in_the_glossary():
+    wanted = {
+        "advantage", "batch", "checkpoint", "completion", "degenerate group", "engine", "environment", "evaluation",
+        "group", "plan", "policy", "reward", "rollout", "run", "run directory", "similarity", "step", "truncation rate",
+        "warm start", "weights",
+    }  # fmt: skip
+
+    assert wanted <= set(glossary())

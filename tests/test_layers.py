@@ -1,0 +1,90 @@
+"""Imports point down only, and the child programs are never imported by the package."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlguide.paths import PACKAGE
+
+LAYERS = (
+    {"cli", "progress", "__init__", "__main__"},
+    {"run", "launching", "evaluation", "tryout", "report"},
+    {"engines", "checks", "install", "vf_eval"},
+    {"supervisor", "process", "child", "tail", "probe", "server", "slot", "store"},
+    {"config", "parsing", "history", "statistics", "view"},
+    {"environment"},
+    {"errors", "records", "paths"},
+)
+"""From the front doors down to the leaves; a module may import from its own layer and from those below."""
+
+PROGRAMS = {"supervisor"} | {f"programs.{path.stem}" for path in (PACKAGE / "programs").glob("*.py")}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def noun(path: Path) -> str:
+    """First part of a module's name below the package: `engines` for `rlguide/engines/trl.py`."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def level(name: str) -> int:
+    found = [number for number, layer in enumerate(LAYERS) if name in layer]
+    assert found, f"{name} is in no layer: add it to LAYERS and to ARCHITECTURE.md"
+    return found[0]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Parts of rlguide that a module imports, by first name; imports for type checkers alone do not count."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("rlguide."))
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            parts = (node.module or "").split(".")
+            if parts == ["rlguide"]:
+                yield from (alias.name for alias in node.names if not alias.name.startswith("__"))
+            elif parts[0] == "rlguide":
+                yield parts[1]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path: Path):
+    here = noun(path)
+    if here == "programs":
+        return  # children of their own, above everything
+
+    upward = [name for name in imported(path) if level(name) < level(here)]
+
+    assert not upward, f"{here} imports {upward}, which is above it"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_programs_are_not_imported_by_the_package(path: Path):
+    assert noun(path) == "programs" or "programs" not in set(imported(path))
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "view").glob("*.py")), ids=lambda path: path.name)
+def test_views_know_records_only(path: Path):
+    assert set(imported(path)) <= {"view", "records", "history", "statistics", "environment"}
+
+
+def test_an_upward_import_would_be_found(tmp_path: Path):
+    bad = tmp_path / "paths.py"
+    bad.write_text("def late():\n    from rlguide.run import launch\n    import rlguide.cli\n")
+
+    assert list(imported(bad)) == ["run", "cli"]
+    assert level("run") < level("paths")
