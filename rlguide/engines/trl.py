@@ -30,6 +30,9 @@ LAYOUT = Layout(
 )
 METRICS = ENGINE / "logs" / "metrics.jsonl"
 
+SMALL_POLICY_MIB = 64
+"""Below this size of the weights one thread generates fastest while threads wait passively: 3.1 against 4.2 ms a token
+alone, and 0.73 against 0.84 s a batch of 128, for the tiny policy on two cores."""
 GRACE_S = 60.0
 """A step on a slow processor must end before the checkpoint is saved."""
 START_UP_S = 13.0
@@ -100,17 +103,26 @@ def find_policy(name: str) -> str:
 def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
     """Device, precision and threads for this machine: one GPU when there is a free one, else the processor."""
     gpu = _choose_gpu(config, machine)
+    threads = {
+        "threads": machine.cores,
+        "generation_threads": generation_threads(find_policy(config.model.name), machine.cores),
+    }
     if gpu is None:
-        return {"gpus": (), "precision": "float32", "attention": "sdpa", "threads": machine.cores, "vllm": False}
+        return threads | {"gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
     modern = (gpu.compute_capability or (0, 0)) >= (8, 0)  # bfloat16 and flash-attn need Ampere or later
     flash = modern and importlib.util.find_spec("flash_attn") is not None
-    return {
+    return threads | {
         "gpus": (gpu.index,),
         "precision": "bfloat16" if modern else "float32",
         "attention": "flash_attention_2" if flash else "sdpa",
-        "threads": machine.cores,
         "vllm": importlib.util.find_spec("vllm") is not None,
     }
+
+
+def generation_threads(policy: str, cores: int) -> int:
+    """Threads with which to generate on a processor: one for a small policy in a folder, else all cores."""
+    weights_mib = sum(file.stat().st_size for file in Path(policy).glob("*.safetensors")) / 2**20
+    return 1 if 0 < weights_mib < SMALL_POLICY_MIB else cores
 
 
 def _choose_gpu(config: RunConfig, machine: Machine) -> Any:

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from rlguide.environment.reward import prompt_messages, reward, right_form
 from rlguide.paths import TINY_POLICY
-from rlguide.programs.train_trl import Scorer
+from rlguide.programs.trainer_parts import Scorer
 from rlguide.records import Plan
 
 pytestmark = pytest.mark.training
