@@ -2,6 +2,7 @@
 #
 #   PYTHON=python3.12 make test       another Python (3.11 to 3.13)
 #   make run ARGS="--max-steps 5"     more arguments for `rlguide train`
+#   make tutorial ENGINE=trl ARGS="-p max_steps 2"     another engine, more arguments for `rlguide tutorial`
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -10,6 +11,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints/cpu.txt
 EXTRAS ?= local,notebooks,wandb,dev
+ENGINE ?= auto
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -17,7 +19,7 @@ INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test test-fast test-core run bench lint format constraints clean
+.PHONY: help install tutorial lab test test-fast test-core run bench lint format constraints clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1 — /'
@@ -32,6 +34,13 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@echo "installing into $(VENV): about 2 GB, a few minutes"
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	@touch $@
+
+tutorial: $(INSTALLED)  ## execute all notebooks without a browser, and write a report
+	$(BIN)/rlguide tutorial --engine $(ENGINE) $(ARGS)
+
+# The environment's own kernel comes first, whatever kernels the user has registered.
+lab: $(INSTALLED)  ## open the notebooks in JupyterLab
+	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
 test: $(INSTALLED)  ## run all tests
 	$(BIN)/python -m pytest $(ARGS)

@@ -5,24 +5,23 @@ or was not understood, 130 interrupted.
 """
 
 import json
+import shlex
 import subprocess
 import sys
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rlguide import checks, engines, evaluation, progress, run, tryout
+from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, tryout
 from rlguide.config import load_config, write_config
-from rlguide.errors import EngineMissing, RlguideError
+from rlguide.console import CANNOT, changes_asked
 from rlguide.paths import outputs_root
 from rlguide.records import Record, RunRecord, Status
-from rlguide.slot import cpu_slot
 from rlguide.view import text
 
-CANNOT = 2
 INTERRUPTED = 130
 """By the shells' convention: 128 + SIGINT."""
 
@@ -44,11 +43,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run
 
 def main() -> None:
     """Run the command line; an error of ours is printed without a traceback."""
-    try:
-        app()
-    except RlguideError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(CANNOT if isinstance(error, EngineMissing) else 1)
+    console.guarded(app)
 
 
 @app.command()
@@ -73,7 +68,7 @@ def config(
     as_json: AsJson = False,
 ) -> None:
     """Show, check or write a configuration."""
-    found = load_config(source, _parsed(changes))
+    found = load_config(source, changes_asked(changes))
     if output:
         write_config(found, output)
         print(f"written: {output.resolve()}")
@@ -95,7 +90,7 @@ def train(
     engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
     time_limit_s: Annotated[float | None, typer.Option(help="Wall-clock cap, seconds.")] = None,
     wandb_mode: Annotated[str | None, typer.Option(help="off, offline or online.")] = None,
-    output_dir: Annotated[Path | None, typer.Option(help="The run directory itself, instead of a run name.")] = None,
+    output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="The run directory, instead of a name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, and start nothing.")] = False,
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Then measure the policy, before and after.")] = False,
     wait: Wait = True,
@@ -104,10 +99,12 @@ def train(
     """Train a policy and follow it to the end."""
     if evaluate and not wait:
         raise typer.BadParameter("--evaluate needs the end of the run: leave --no-wait out")
-    named = {"run_name": run_name, "max_steps": max_steps, "seed": seed, "engine": engine}
-    named |= {"time_limit_s": time_limit_s, "wandb_mode": wandb_mode}
-    asked = load_config(source, _parsed(changes) | named)
-    plan = engines.plan(asked, output_dir)
+    if output_dir == "":
+        raise typer.BadParameter("give a folder, or leave it out", param_hint="--output-dir")
+    options = {"run_name": run_name, "max_steps": max_steps, "seed": seed, "engine": engine}
+    options |= {"time_limit_s": time_limit_s, "wandb_mode": wandb_mode}
+    asked = load_config(source, changes_asked(changes, **options))
+    plan = engines.plan(asked, Path(output_dir) if output_dir else None)
     if dry_run:
         _show(plan, text.plan_text(plan), as_json)
         return
@@ -162,7 +159,7 @@ def clean(
     """Remove a run that is over, weights included."""
     attached = run.attach(name)
     if not yes:
-        typer.confirm(f"Remove {attached.directory} and everything in it?", abort=True)
+        console.confirmed(f"Remove {attached.directory} and everything in it?")
     attached.clean()
     print(f"removed: {attached.directory}")
 
@@ -188,33 +185,43 @@ def try_text(
     _show(trial, text.trial_text(trial), as_json)
 
 
+@app.command()
+def report(name: RunArgument) -> None:
+    """Write a run's report, one HTML page."""
+    print(f"report: {reporting.report(name)}")
+
+
+@app.command()
+def tutorial(
+    values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", hidden=True, help="Of -p.")] = None,
+    names: Annotated[list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter.")] = None,
+    texts: Annotated[list[str] | None, typer.Option("-y", metavar="YAML", help="Set parameters.")] = None,
+    files: Annotated[list[Path] | None, typer.Option("-f", metavar="FILE", help="Set them from YAML.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
+    run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
+    notebooks: Annotated[Path | None, typer.Option(help="Folder of other numbered notebooks.")] = None,
+) -> None:
+    """Execute all notebooks, then write a report."""
+    if len(names or ()) != len(values or ()):
+        raise typer.BadParameter("give every -p a NAME and a VALUE", param_hint="-p")
+    pairs, named = zip(names or (), values or (), strict=True), {"engine": engine, "run_name": run_name}
+    asked = headless.collect_parameters(pairs, texts=texts or (), files=files or (), named=named)
+    with _going_on(), progress.shown() as advance:
+        made = headless.tutorial(asked, notebooks=notebooks, on_progress=advance)
+    print(f"report: {made.report}\n{text.result_line(made.comparison)}")
+
+
 @app.command(
     "warm-start",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def warm_start(context: typer.Context) -> None:
     """Make the tiny policy's warm start anew."""
-    engines.require_installed("trl")
     program = [sys.executable, "-m", "rlguide.programs.warm_start", *context.args]
-    with cpu_slot("rlguide warm-start"):
-        raise typer.Exit(subprocess.run(program, check=False).returncode)
+    raise typer.Exit(subprocess.run(program, check=False).returncode)
 
 
 # ------------------------------------------------------------------------------------------------------ underneath
-
-
-def _parsed(changes: Sequence[str] | None) -> dict[str, Any]:
-    """`key=value` arguments; a value is read as TOML, and as plain text where it is none."""
-    parsed = {}
-    for change in changes or ():
-        key, separator, value = change.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"{change!r} is not KEY=VALUE", param_hint="--set")
-        try:
-            parsed[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed[key.strip()] = value
-    return parsed
 
 
 def _show(record: Record, plain: str, as_json: bool) -> None:
@@ -234,6 +241,16 @@ def _follow(started: run.Run, *, wait: bool, as_json: bool) -> None:
         print(_how_to_go_on(started), file=sys.stderr)
 
 
+@contextmanager
+def _going_on() -> Iterator[None]:
+    """Says, when the block is interrupted, which trainings go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("", *filter(None, headless.training_state(outputs_root())), sep="\n", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+
 def _wait(started: run.Run) -> RunRecord:
     try:
         with progress.shown() as advance:
@@ -244,7 +261,7 @@ def _wait(started: run.Run) -> RunRecord:
 
 
 def _how_to_go_on(started: run.Run) -> str:
-    name = started.record.name
+    name = shlex.quote(started.argument)
     return f"see it: rlguide watch {name}\nend it: rlguide stop {name}"
 
 
@@ -252,7 +269,13 @@ def _explain_end(started: run.Run, record: RunRecord) -> None:
     component = record.failed_component or record.plan.processes[0].name
     lines = "\n".join(f"  {line}" for line in started.tail(component, 8))
     print(f"end of the {component}'s log:\n{lines}\nlook: {started.directory}", file=sys.stderr)
-    print(f"hint: rlguide resume {record.name} goes on from the last checkpoint", file=sys.stderr)
+    name = shlex.quote(started.argument)
+    hint = f"no checkpoint was saved: mend what the log says, then rlguide clean {name}, and train anew"
+    if started.checkpoint:
+        hint = f"rlguide resume {name} goes on from the last checkpoint"
+    if record.made_in:
+        hint = f"go on where the run was made, in {record.made_in}, or launch it anew"
+    print(f"hint: {hint}", file=sys.stderr)
 
 
 def _evaluate(started: run.Run, *, as_json: bool) -> None:

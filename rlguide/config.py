@@ -5,6 +5,7 @@ Nothing here knows an engine; each engine translates a `RunConfig` into its own 
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,9 +13,12 @@ from typing import Any, Literal
 
 import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from tomlkit.exceptions import TOMLKitError
 
 from rlguide.errors import ConfigError
+from rlguide.files import write_atomically
 from rlguide.paths import RunFiles, outputs_root
+from rlguide.records import Parameters
 
 TINY = "tiny-qwen3"
 """`model.name` of the warm start that ships with rlguide."""
@@ -43,15 +47,19 @@ class Wandb(Section):
 class TrainSampling(Section):
     max_completion_tokens: int = Field(128, ge=1)
     """Longest completion, tokens; longer ones are cut and lose their closing tag."""
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(1.0, ge=0.01, le=10)
     """Sampling temperature during training; 1 samples the policy as it is."""
 
 
+class EnvironmentArguments(Section):
+    dataset: Literal["rlguide", "hub"] = "rlguide"
+    """Training texts: `rlguide` (frozen, ship with the package) or `hub` (`PrimeIntellect/Reverse-Text-RL`)."""
+
+
 class Environment(Section):
-    id: str = "reverse-text"
+    id: Literal["reverse-text"] = "reverse-text"
     """Environment that makes prompts and scores completions."""
-    args: dict[str, str | int | float | bool] = {}
-    """Arguments of its `load_environment`; for reverse-text, `dataset = "hub"` takes the Hub's texts."""
+    args: EnvironmentArguments = EnvironmentArguments()
 
 
 class Train(Section):
@@ -60,7 +68,7 @@ class Train(Section):
 
 
 class Orchestrator(Section):
-    batch_size: int = Field(128, ge=2)
+    batch_size: int = Field(128, ge=2, le=1_000_000)
     """Rollouts a step: prompts × group size."""
     rollouts_per_example: int = Field(16, ge=2)
     """Group size: rollouts of one prompt, compared with each other."""
@@ -98,13 +106,13 @@ class Inference(Section):
 
 
 class EvaluationSettings(Section):
-    num_tasks: int = Field(40, ge=2)
-    """Held-out texts to evaluate on."""
-    rollouts_per_task: int = Field(3, ge=1)
+    num_tasks: int = Field(40, ge=2, le=256)
+    """Held-out texts to evaluate on, at most the 256 that there are."""
+    rollouts_per_task: int = Field(3, ge=1, le=1000)
     """Completions a text."""
     max_tokens: int = Field(1024, ge=1)
     """Longest completion in an evaluation, tokens."""
-    temperature: float = Field(1.0, ge=0)
+    temperature: float = Field(1.0, ge=0, le=10)
     """Sampling temperature in an evaluation; 0 is greedy."""
     threshold: float = Field(0.5, ge=0, le=1)
     """Reward from which a completion counts as passed."""
@@ -119,13 +127,13 @@ class RunConfig(Section):
     """Training framework; `auto` chooses by GPUs and by what is installed."""
     run_name: str = Field("reverse-text", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     """Folder of the run below the outputs folder: letters, digits, `.`, `_` and `-`."""
-    max_steps: int = Field(20, ge=1)
+    max_steps: int = Field(20, ge=1, le=1_000_000)
     """Training steps; each is one weight update."""
-    seq_len: int = Field(2048, ge=16)
+    seq_len: int = Field(2048, ge=16, le=1_000_000)
     """Longest prompt and completion together, tokens."""
     seed: int = Field(0, ge=0, lt=2**32)
     """Decides prompts and samples; the same seed on the same machine gives the same curve."""
-    time_limit_s: float = Field(600, ge=1, allow_inf_nan=False)
+    time_limit_s: float = Field(600, ge=1, le=31_536_000)
     """Wall-clock cap of a run, seconds; the run is saved and stopped when it is reached."""
     gpus: list[int] | None = None
     """GPUs to use, by index; unset, free ones are chosen."""
@@ -165,12 +173,15 @@ class RunConfig(Section):
         """
         return _validated(_with_changes(self.model_dump(exclude_none=True), changes), "the changes")
 
-    def difference(self, other: "RunConfig | None" = None) -> list[tuple[str, Any, Any]]:
-        """Rows (dotted key, value in `other`, value here) where the two differ; `other` defaults to the preset."""
+    def settings(self, other: "RunConfig | None" = None) -> list[tuple[str, Any, Any]]:
+        """Rows (dotted key, value in `other`, value here) of every key; `other` defaults to the preset."""
         base = _flat((other or from_preset(self.preset)).model_dump())
         here = _flat(self.model_dump())
-        keys = base | here
-        return [(key, base.get(key), here.get(key)) for key in keys if base.get(key) != here.get(key)]
+        return [(key, base.get(key), here.get(key)) for key in base | here]
+
+    def difference(self, other: "RunConfig | None" = None) -> list[tuple[str, Any, Any]]:
+        """The rows of `settings` where the two differ."""
+        return [(key, there, here) for key, there, here in self.settings(other) if there != here]
 
     def to_toml(self) -> str:
         """The whole configuration as a TOML file, each value under a comment that explains it."""
@@ -202,20 +213,24 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Preset → what differs from the defaults above."""
 
 
-def from_preset(name: str) -> RunConfig:
+def from_preset(name: Any) -> RunConfig:
     """The configuration of a preset. Raises `ConfigError` for an unknown name."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ConfigError(f"unknown preset {name!r}", hint=f"presets: {', '.join(PRESETS)}")
     return _validated(_with_changes({}, PRESETS[name]), f"preset {name}")
 
 
-def load_config(source: str | Path = "tiny", overrides: Mapping[str, Any] | None = None) -> RunConfig:
+def load_config(source: str | Path | Parameters = "tiny", overrides: Mapping[str, Any] | None = None) -> RunConfig:
     """Read a configuration from a preset's name, a TOML file, a run directory, or the name of a run.
 
-    `overrides` maps dotted keys or parameter names to values; `None` means "as configured".
+    `overrides` maps dotted keys or parameter names to values; `None` means "as configured". Parameters of a notebook
+    change what is configured for the run that they name, or its preset where nothing is.
     Raises `ConfigError` with the key and the value seen.
     """
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}
+    if isinstance(source, Parameters):
+        changes = {key: value for key, value in source.given.items() if key in PARAMETERS} | changes
+        source = _configured(changes)
     if str(source) in PRESETS:
         return from_preset(changes.get("preset", str(source))).replace(changes)
     path = find_config(Path(source))
@@ -225,11 +240,19 @@ def load_config(source: str | Path = "tiny", overrides: Mapping[str, Any] | None
     return _validated(_with_changes(merged, changes), str(path))
 
 
+def _configured(changes: Mapping[str, Any]) -> str | Path:
+    """Where the run that `changes` name is configured: its own file, or the preset, also when the file has another."""
+    preset = changes.get("preset", "tiny")
+    path = RunFiles(outputs_root() / changes.get("run_name", RunConfig().run_name)).config
+    is_of_it = path.is_file() and ("preset" not in changes or _read_toml(path).get("preset", "tiny") == preset)
+    return path if is_of_it else preset
+
+
 def find_config(source: Path) -> Path:
     """The configuration file that `source` names: itself, or `config.toml` of a run."""
-    candidates = (source, RunFiles(source).config, RunFiles(outputs_root() / source).config)
-    for candidate in candidates:
-        if candidate.is_file():
+    folders = () if "\0" in str(source) else (source, outputs_root() / source)
+    for candidate in (source, *(RunFiles(folder).config for folder in folders)):
+        if os.path.isfile(candidate):  # noqa: PTH113 - unlike Path.is_file it is False, no error, for an impossible name
             return candidate.resolve()
     raise ConfigError(
         f"no configuration at {str(source)!r}",
@@ -239,13 +262,31 @@ def find_config(source: Path) -> Path:
 
 
 def write_config(config: RunConfig, path: Path) -> None:
-    """Write `config` to `path`. An existing file keeps its comments, order and spelling of unchanged values."""
-    if not path.exists():
-        path.write_text(config.to_toml(), encoding="utf-8")
-        return
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    _fill(document, config, explain=False)
-    path.write_text(tomlkit.dumps(document), encoding="utf-8")
+    """Write `config` to `path`, all of it or nothing. An existing file keeps its comments, order and spelling.
+
+    Raises `ConfigError` when the file cannot be written, or not be changed without harm.
+    """
+    text = _edited(config, path) if path.exists() else config.to_toml()
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise ConfigError(f"the configuration cannot be written: {error}", look=path) from error
+
+
+def _edited(config: RunConfig, path: Path) -> str:
+    """The text of the file at `path` with the values of `config`; checked, since TOML can be written in many ways."""
+    _read_toml(path)
+    try:
+        document = tomlkit.parse(path.read_text(encoding="utf-8"))
+        _fill(document, config, explain=False)
+        text = tomlkit.dumps(document)
+        kept = RunConfig.model_validate(tomllib.loads(text)) == config
+    except (TOMLKitError, TypeError, AttributeError, ValueError):  # ValueError: also pydantic's and tomllib's
+        kept = False
+    if not kept:
+        hint = "write to another file; that one will have every key, explained"
+        raise ConfigError("this file cannot be changed in place without losing something", look=path, hint=hint)
+    return text
 
 
 def _fill(table: Any, section: Section, *, explain: bool) -> None:
@@ -269,14 +310,14 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, Environment):
-        return {"id": value.id} | ({"args": value.args} if value.args else {})
+        return {"id": value.id} | value.model_dump(include={"args"}, exclude_defaults=True)
     return value
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         hint = "mend that line, or start from `rlguide config`"
         raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:

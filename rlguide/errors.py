@@ -75,3 +75,7 @@ class EvaluationError(RlguideError, RuntimeError):
 
 class WaitTimeout(RlguideError, TimeoutError):
     """A wait that reached its limit; what was waited for goes on."""
+
+
+class NotebookFailed(RlguideError, RuntimeError):
+    """A notebook that was executed headlessly and did not get to its end."""

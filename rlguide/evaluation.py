@@ -10,32 +10,33 @@ from contextlib import nullcontext
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from rlguide import probe
 from rlguide.config import load_config
-from rlguide.engines.trl import torch_environment
+from rlguide.engines.trl import generation_threads, torch_environment
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError
+from rlguide.files import refusals_told, write_atomically
 from rlguide.records import Comparison, EvalSample, Evaluation, Sampling
 from rlguide.run import Run, attach
 from rlguide.server import serve
 from rlguide.slot import cpu_slot
 from rlguide.statistics import compare, sampling_inactive, summarise
-from rlguide.store import write_atomically
 from rlguide.vf_eval import run_vf_eval
 
 Which = Literal["warm start", "trained policy"]
 Progress = Callable[[str, int, int], object]
 """Called with what is measured, the rollouts done, and the rollouts in all."""
 
-SMALL_POLICY_MIB = 64
-"""Below this size of the weights one thread is fastest: 3.1 against 4.2 ms a token with two, for the tiny policy."""
 GPU_CONCURRENCY = 32
 SLOT_WAIT_S = 10.0
 """A training that has just ended frees the processor within seconds."""
+
+showing: Callable[[], Progress] | None = None
+"""Makes what is told of a measurement's progress when nobody else is: in a notebook, a line that is kept up to date."""
 
 
 def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> Comparison:
@@ -55,31 +56,57 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
 def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress | None = None) -> Evaluation:
     """Measure one policy of a run, or read the evaluation that is there; see `evaluate`."""
     run = run if isinstance(run, Run) else attach(run)
-    plan, settings = run.record.plan, load_config(run.files.config)
-    sampling = Sampling(
-        num_tasks=settings.evaluation.num_tasks,
-        rollouts_per_task=settings.evaluation.rollouts_per_task,
-        max_tokens=settings.evaluation.max_tokens,
-        temperature=settings.evaluation.temperature,
-        seed=settings.seed,
-    )
-    policy, updates = (plan.policy, 0) if which == "warm start" else _trained_policy(run)
-    stored = run.files.evaluations / f"{which.replace(' ', '-')}-step_{updates}.json"
-    kept = stored_evaluation(stored, policy, sampling, settings.evaluation.threshold)
-    if kept:
+    asked = _asked(run, which)
+    if kept := asked.kept():
         return kept
     made = evaluate_policy(
-        policy,
-        sampling,
+        asked.policy,
+        asked.sampling,
         label=which,
-        workdir=stored.with_suffix(""),
-        threshold=settings.evaluation.threshold,
-        gpus=plan.gpus,
-        completed_updates=updates,
+        workdir=asked.stored.with_suffix(""),
+        threshold=asked.threshold,
+        gpus=run.record.plan.gpus,
+        completed_updates=asked.updates,
         on_progress=on_progress,
     )
-    write_atomically(stored, made.model_dump_json(indent=2) + "\n")
+    with refusals_told("keep the evaluation", asked.stored.parent, EvaluationError):
+        write_atomically(asked.stored, made.model_dump_json(indent=2) + "\n")
     return made
+
+
+def kept_evaluation(run: Run, which: Which) -> Evaluation | None:
+    """The evaluation of one policy that a run directory holds, as `evaluate` would take it; measures nothing."""
+    if not run.files.config.is_file() or (which == "trained policy" and run.weights is None):
+        return None
+    return _asked(run, which).kept()
+
+
+class _Asked(NamedTuple):
+    """What an evaluation of a run's policy is asked for, and where it is kept."""
+
+    policy: str
+    updates: int
+    sampling: Sampling
+    threshold: float
+    stored: Path
+
+    def kept(self) -> Evaluation | None:
+        return stored_evaluation(self.stored, self.policy, self.sampling, self.threshold)
+
+
+def _asked(run: Run, which: Which) -> _Asked:
+    config = load_config(run.files.config)
+    settings = config.evaluation
+    policy, updates = (run.record.plan.policy, 0) if which == "warm start" else _trained_policy(run)
+    sampling = Sampling(
+        num_tasks=settings.num_tasks,
+        rollouts_per_task=settings.rollouts_per_task,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        seed=config.seed,
+    )
+    stored = run.files.evaluations / f"{which.replace(' ', '-')}-step_{updates}.json"
+    return _Asked(policy, updates, sampling, settings.threshold, stored)
 
 
 def evaluate_policy(
@@ -99,10 +126,10 @@ def evaluate_policy(
     there are, `ServerError` when the policy cannot be served, `EvaluationError` when the result would not be valid.
     """
     texts = held_out(sampling.num_tasks)
-    report = on_progress or (lambda *_: None)
+    report = on_progress or (showing() if showing else lambda *_: None)
     started = time.monotonic()
     with nullcontext() if gpus else cpu_slot(f"an evaluation of the {label}", wait_s=SLOT_WAIT_S):
-        shutil.rmtree(workdir, ignore_errors=True)
+        _empty(workdir)
         report(label, 0, sampling.num_tasks * sampling.rollouts_per_task)
         samples = _sample(policy, sampling, workdir, gpus, lambda done, total: report(label, done, total))
     if {sample.text for sample in samples} != set(texts):
@@ -119,6 +146,15 @@ def evaluate_policy(
     )
 
 
+def _empty(workdir: Path) -> None:
+    """Make `workdir` an empty folder. Raises `EvaluationError` where nothing can be written: now, not after minutes."""
+    shutil.rmtree(workdir, ignore_errors=True)
+    with refusals_told("write the evaluation's files", workdir, EvaluationError):
+        workdir.mkdir(parents=True, exist_ok=True)
+        write_atomically(workdir / ".probe", "can be written")
+        (workdir / ".probe").unlink()
+
+
 def held_out(num_tasks: int) -> tuple[str, ...]:
     """The texts of an evaluation. Raises `ConfigError` for more than there are."""
     texts = load_texts("heldout")
@@ -132,7 +168,7 @@ def stored_evaluation(path: Path, policy: str, sampling: Sampling, threshold: fl
     try:
         written = path.stat().st_mtime
         stored = Evaluation.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):  # not there, or of another version: made anew
+    except (OSError, ValidationError):  # not there, not to be read, or of another version: made anew
         return None
     asked = (policy, sampling, threshold, set(held_out(sampling.num_tasks)))
     found = (stored.policy, stored.sampling, stored.threshold, {sample.text for sample in stored.samples})
@@ -142,9 +178,8 @@ def stored_evaluation(path: Path, policy: str, sampling: Sampling, threshold: fl
 
 def serving_environment(policy: str, gpus: tuple[int, ...]) -> dict[str, str]:
     """Variables of a child process that only generates: threads for the size of the policy, the Hub only if needed."""
-    weights_mib = sum(file.stat().st_size for file in Path(policy).glob("*.safetensors")) / 2**20
-    small = 0 < weights_mib < SMALL_POLICY_MIB
-    return torch_environment(1 if small else probe.machine().cores, gpus, offline=Path(policy).is_dir())
+    threads = generation_threads(policy, probe.machine().cores)
+    return torch_environment(threads, gpus, offline=Path(policy).is_dir())
 
 
 def notes(samples: tuple[EvalSample, ...], sampling: Sampling) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from rlguide.config import RunConfig, write_config
-from rlguide.errors import LaunchError, RlguideError, RunOccupied
+from rlguide.errors import LaunchError, RunOccupied
+from rlguide.files import refusals_told, write_atomically
 from rlguide.paths import RunFiles
 from rlguide.process import MARK
 from rlguide.records import Plan, RunRecord, State
-from rlguide.store import locked, read_record, write_atomically, write_record
+from rlguide.store import locked, read_record, write_record
 from rlguide.tail import last_lines
 
 SIGN_IN_S = 30.0
@@ -29,20 +30,16 @@ def launching(files: RunFiles) -> Iterator[None]:
 
     Raises `Busy`, or `LaunchError` when the directory cannot be written.
     """
-    try:
+    with refusals_told("write the run directory", files.directory, LaunchError):
         files.directory.mkdir(parents=True, exist_ok=True)
         with locked(files.lock, wait_s=SIGN_IN_S + 5):
             yield
-    except RlguideError:
-        raise
-    except OSError as error:
-        hint = "free some space, or choose another outputs folder with RLGUIDE_OUTPUTS"
-        raise LaunchError(f"cannot write the run directory: {error}", look=files.directory, hint=hint) from error
 
 
 def refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
     """Raise `RunOccupied` when the directory holds anything that a launch that was cut off does not leave behind."""
-    ours = {path.name for path in (files.config, files.evaluations, files.supervisor_log, files.lock)}
+    written = (files.config, files.evaluations, files.supervisor_log, files.lock, files.notebooks, files.report)
+    ours = {path.name for path in written}
     ours |= {name.split("/")[0] for name in plan.files}
     names = {path.name for path in files.directory.iterdir()}
     foreign = sorted(name for name in names - ours if not name.startswith("."))  # .DS_Store, .ipynb_checkpoints

@@ -46,6 +46,13 @@ DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {"trl": parse_trl}
 
 
 def parse_rollouts(text: str) -> tuple[Rollout, ...]:
-    """The rollouts of a step, one JSON object a line; a last line that is still being written is left out."""
+    """The rollouts of a step, one JSON object a line; what is none, or still being written, is left out."""
     whole, _, _ = text.rpartition("\n")
-    return tuple(Rollout.model_validate_json(line) for line in whole.split("\n") if line)
+    return tuple(rollout for line in whole.split("\n") if (rollout := _parse_rollout(line)) is not None)
+
+
+def _parse_rollout(line: str) -> Rollout | None:
+    try:
+        return Rollout.model_validate_json(line)
+    except ValidationError:
+        return None

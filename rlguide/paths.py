@@ -6,6 +6,8 @@ Every path that leaves this module is absolute. Nothing here creates or removes 
 import os
 from pathlib import Path
 
+from rlguide.errors import ConfigError
+
 PACKAGE = Path(__file__).resolve().parent
 DATA = PACKAGE / "data"
 TINY_POLICY = DATA / "tiny-qwen3"
@@ -22,12 +24,29 @@ def outputs_root(start: Path | None = None) -> Path:
     """
     named = os.environ.get(OUTPUTS_VARIABLE)
     if named:
-        return Path(named).expanduser().resolve()
+        return absolute(Path(named))
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
         if is_project_root(folder):
             return folder / "outputs"
     return start / "outputs"
+
+
+def notebooks_folder(start: Path | None = None) -> Path | None:
+    """The numbered notebooks: of the checkout that rlguide runs from, else of the one found upward from `start`
+    (default: the working directory); `None` where there is no checkout, for they are no part of the package.
+    """
+    start = (start or Path.cwd()).resolve()
+    roots = (folder for folder in (PACKAGE.parent, start, *start.parents) if is_project_root(folder))
+    return next((root / "notebooks" for root in roots if (root / "notebooks").is_dir()), None)
+
+
+def absolute(path: Path) -> Path:
+    """The absolute path that `path` stands for. Raises `ConfigError` for one that can stand for none."""
+    try:
+        return path.expanduser().resolve()
+    except (RuntimeError, ValueError, OSError) as error:  # an unknown `~user` or a loop of links; NUL
+        raise ConfigError(f"{str(path)[:200]!r} cannot be a path: {error}", hint="choose another name") from None
 
 
 def is_project_root(folder: Path) -> bool:
@@ -39,12 +58,14 @@ class RunFiles:
     """The files of one run directory that rlguide itself writes; the engine's own tree is `engine`."""
 
     def __init__(self, directory: Path):
-        self.directory = directory.expanduser().resolve()
+        self.directory = absolute(directory)
         self.record = self.directory / "run.json"
         self.config = self.directory / "config.toml"
         self.engine_config = self.directory / "rl.toml"
         self.steps = self.directory / "steps.jsonl"
         self.evaluations = self.directory / "evals"
+        self.notebooks = self.directory / "notebooks"
+        self.report = self.directory / "report.html"
         self.supervisor_log = self.directory / "supervisor.log"
         self.lock = self.directory / "run.lock"
         self.supervisor_lock = self.directory / "supervisor.lock"

@@ -3,18 +3,79 @@
 Nothing here acts. A value that was not measured is `None`, never 0.
 """
 
+import math
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 SCHEMA_VERSION = 1
 
 
 class Record(BaseModel):
-    """Base of all records: cannot be changed after it was made; unknown fields are refused."""
+    """Base of all records: cannot be changed after it was made; unknown fields and numbers not finite are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Measured(Record):
+    """What an engine says: a number that is not finite was not measured."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _gap(cls, value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---------------------------------------------------------------------------------- what is asked, and from where
+
+
+class Parameters(Record):
+    """What a reader sets at the top of a notebook, or hands to papermill. `None` means "as configured"."""
+
+    model_config = ConfigDict(strict=True)
+
+    engine: str | None = None
+    run_name: str | None = None
+    preset: str | None = None
+    max_steps: int | None = None
+    seed: int | None = None
+    time_limit_s: float | None = None
+    """Wall-clock cap of the run, seconds."""
+    gpus: list[int] | None = None
+    """Indices of the GPUs to use."""
+    wandb_mode: str | None = None
+    sentence: str | None = None
+    """The reader's own text, tried before and after training; no part of the configuration."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The parameters that are not `None`, by name."""
+        return self.model_dump(exclude_none=True)
+
+
+class Provenance(Record):
+    """What something was made with: enough to tell later why a number differs."""
+
+    packages: dict[str, str]
+    """Installed distributions that decide the outcome → version."""
+    python: str
+    commit: str | None = None
+    """Commit of the checkout that rlguide runs from; `None` when it runs from none, or git cannot say."""
+    modified: bool | None = None
+    """True when the checkout differs from that commit."""
+    system: str
+    """Operating system with its release, and the kind of processor."""
+    processor: str
+    cores: int
+    """Whole processor cores that this process may use."""
+    memory_gib: float
+    """Memory available to new programs."""
+    gpus: tuple[str, ...] = ()
+    gpu_problem: str | None = None
+    made_at: str
+    """ISO 8601 with offset."""
 
 
 # ------------------------------------------------------------------------------------------------------ the machine
@@ -94,7 +155,7 @@ class Plan(Record):
     """Warm start: absolute folder, or Hub name."""
     directory: Path
     """The run directory, absolute."""
-    processes: tuple[Process, ...]
+    processes: tuple[Process, ...] = Field(min_length=1)
     resume_args: tuple[str, ...] = ()
     """Arguments added to the first process to go on from its last complete checkpoint."""
     files: dict[str, str]
@@ -175,10 +236,15 @@ class ComponentStatus(Record):
 
 
 class RunRecord(Record):
-    """The content of `run.json`. The supervisor alone writes it, atomically."""
+    """The content of `run.json`. The supervisor alone writes it, atomically.
+
+    As read, `name` and `plan.directory` are those of the directory that holds it.
+    """
 
     schema_version: int = SCHEMA_VERSION
     name: str
+    made_in: Path | None = Field(None, exclude=True)
+    """Where the run was made, when this is a copy or was moved; found at a look and never written."""
     plan: Plan
     state: State
     stopped_by: StoppedBy | None = None
@@ -199,7 +265,7 @@ class RunRecord(Record):
     """Seconds from launch to the first evidence of training (the first step)."""
 
 
-class StepRecord(Record):
+class StepRecord(Measured):
     """One line of `steps.jsonl`: what is known of one training step. Absent is `None`, never 0."""
 
     step: int
@@ -246,8 +312,9 @@ class RunSummary(Record):
     name: str
     directory: Path
     state: State | None
-    """As found at this look; `None` when the record cannot be read, see `problem`."""
+    """As found at this look; `None` when the record cannot be read."""
     problem: str | None = None
+    """Why it cannot be read, or that the run is a copy."""
     engine: str | None = None
     created_at: str | None = None
     elapsed_s: float | None = None
@@ -257,7 +324,7 @@ class RunSummary(Record):
     reward_last: float | None = None
 
 
-class Rollout(Record):
+class Rollout(Measured):
     """One prompt → completion → reward of a training step."""
 
     step: int

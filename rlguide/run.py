@@ -4,29 +4,31 @@ Training itself lives in processes of its own under `rlguide.supervisor`; nothin
 Looking never signals and never writes.
 """
 
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from rlguide.config import RunConfig
-from rlguide.errors import Busy, ConfigError, RunDamaged, RunOccupied, WaitTimeout
+from rlguide.ending import end_processes, origin, remove, request_stop, why_interrupted
+from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout
 from rlguide.history import History
 from rlguide.launching import begin_attempt, launching, refuse_foreign_content
 from rlguide.parsing import parse_rollouts
 from rlguide.paths import RunFiles, outputs_root
-from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, end_tree, is_alive, marked
+from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, is_alive, marked
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
-from rlguide.store import locked, read_history, read_record
+from rlguide.store import find_run, locked, read_history, read_record, run_folders
 from rlguide.tail import last_lines
 
 POLL_S = 0.3
 STOP_MARGIN_S = 15.0
 """Seconds that a stop may take beyond the grace period, the orphans' grace and the kill: polls, writes, a slow disk."""
+SILENCE_S = 20.0
+"""A supervisor that wrote nothing for so long does not react; it writes `run.json` every 5 seconds."""
 LEAVING_S = 5.0
 """How long a supervisor may take to be gone after it wrote the end of a run."""
+watching: "Callable[[Run], Callable[[RunRecord, History], None]] | None" = None
+"""Makes what `wait` tells about a run when it is not told whom to tell: in a notebook, a live display."""
 
 
 def launch(plan: Plan, *, config: RunConfig | None = None) -> "Run":
@@ -52,7 +54,8 @@ def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
         raise RunOccupied(f"{status.name!r} holds a run of another plan", look=run.directory, hint=hint)
     if status.state.is_over and not status.state.is_success:
         why = f": {status.reason}" if status.reason else ""
-        hint = "resume it from its last checkpoint, remove it with clean, or choose another run_name"
+        hint = "remove it with clean, or choose another run_name"
+        hint = f"resume it from its last checkpoint, {hint}" if run.checkpoint else hint
         raise RunOccupied(f"run {status.name!r} is {status.state}{why}", look=run.directory, hint=hint)
     done = run.history.completed_updates
     run.notice = f"attached: this run is already {status.state}, {done} of {plan.max_steps} steps done"
@@ -62,32 +65,29 @@ def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
 def attach(directory: str | Path) -> "Run":
     """The run in `directory`: a folder, or the name of a run below the outputs folder.
 
-    Raises `RunNotFound` or `RunDamaged`.
+    Raises `RunNotFound`, `RunDamaged`, or `ConfigError` for what can be no path.
     """
-    folder = Path(directory).expanduser()
-    named = outputs_root() / folder
-    run = Run(named if RunFiles(named).record.exists() and not RunFiles(folder).record.exists() else folder)
+    run = Run(find_run(Path(directory)))
     _ = run.record  # says now, not later, that it cannot be read
     return run
 
 
 def list_runs(root: Path | None = None) -> list[RunSummary]:
     """All runs in the folder `root` (default: the outputs folder), the newest first."""
-    root = root or outputs_root()
-    folders = sorted(root.iterdir()) if root.is_dir() else []
-    summaries = [_summary(Run(folder)) for folder in folders if RunFiles(folder).record.exists()]
+    summaries = [_summary(Run(folder)) for folder in run_folders(root or outputs_root())]
     return sorted(summaries, key=lambda summary: summary.created_at or "", reverse=True)
 
 
 def _summary(run: "Run") -> RunSummary:
     try:
         status, history = run.status, run.history
-    except RunDamaged as error:
+    except RlguideError as error:  # one odd run must not hide the others
         return RunSummary(name=run.directory.name, directory=run.directory, state=None, problem=error.message)
     return RunSummary(
         name=status.name,
         directory=run.directory,
         state=status.state,
+        problem=origin(status),
         engine=status.plan.engine,
         created_at=status.created_at,
         elapsed_s=status.elapsed_s,
@@ -113,6 +113,11 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.directory)!r})"
 
+    @property
+    def argument(self) -> str:
+        """What a command calls this run: its name below the outputs folder, its directory elsewhere."""
+        return self.directory.name if self.directory.parent == outputs_root() else str(self.directory)
+
     # ---------------------------------------------------------------------------------------------------- looking
 
     @property
@@ -130,9 +135,11 @@ class Run:
         while not record.state.is_over and not self._is_supervised(record, launching_here):
             again = self.record
             if again == record:
-                return record.model_copy(update={"state": State.INTERRUPTED, "reason": self._why_interrupted(record)})
+                why = why_interrupted(self.files, record)
+                return record.model_copy(update={"state": State.INTERRUPTED, "reason": why})
             record = again  # written between the two looks: the supervisor signed in, or wrote the end
-        return record
+        told = [f"this run is {origin(record)}", record.reason] if record.made_in else [record.reason]
+        return record.model_copy(update={"reason": "; ".join(filter(None, told)) or None})
 
     @property
     def history(self) -> History:
@@ -145,6 +152,12 @@ class Run:
         layout = self.record.plan.layout
         markers = (self.directory / layout.weights).glob(f"step_*/{layout.weights_marker}")
         return max((marker.parent for marker in markers), key=_step_number, default=None)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """Folder of the newest complete checkpoint, from which `resume` goes on; `None` before there is one."""
+        folders = (self.directory / self.record.plan.layout.checkpoints).glob("step_*")
+        return max(folders, key=_step_number, default=None)
 
     def tail(self, component: str, lines: int = 20) -> list[str]:
         """The last lines of a component's log; `supervisor` has one too. Raises `ConfigError` for another name."""
@@ -159,9 +172,7 @@ class Run:
         """The rollouts of a step, by the engine's own number; empty when they are not there."""
         layout = self.record.plan.layout
         path = self.directory / layout.rollouts / f"step_{step}" / layout.rollouts_file
-        if not path.is_file():
-            return ()
-        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace"))
+        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ()
 
     # ---------------------------------------------------------------------------------------------------- acting
 
@@ -170,15 +181,14 @@ class Run:
     ) -> RunRecord:
         """Block until the run is over; returns its record, whatever the end was. Interrupting the wait leaves the run.
 
-        `on_update` is called with every change. Raises `WaitTimeout` after `timeout_s` seconds; the run goes on.
+        `on_update` is called with every look, several times a second. Raises `WaitTimeout` after `timeout_s` seconds.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        seen = None
+        on_update = on_update or (watching and watching(self))
         while True:
             status = self.status
-            if on_update is not None and status != seen:
+            if on_update is not None:
                 on_update(status, self.history)
-                seen = status
             if status.state.is_over:
                 self._wait_until_left(status)
                 return status
@@ -187,18 +197,35 @@ class Run:
                 raise WaitTimeout(f"run {status.name!r} is still {status.state}", look=self.directory, hint=hint)
             time.sleep(POLL_S)
 
-    def stop(self) -> RunRecord:
+    def stop(self, *, silence_s: float = SILENCE_S) -> RunRecord:
         """End the run and everything that belongs to it; returns when nothing is left. Harmless when it is over.
 
-        The engine gets its grace period to save; a second stop does not shorten it. Raises `WaitTimeout` when the
-        end takes longer than all limits together.
+        The engine gets its grace period to save; a second stop does not shorten it. Where the supervisor writes nothing
+        for `silence_s` seconds, or takes longer than all limits together, stop ends the processes and says so.
         """
         status = self.status
         if not status.state.is_over:
-            self._request_stop(status)
-            limit_s = status.plan.grace_s + ORPHAN_GRACE_S + KILL_LIMIT_S + STOP_MARGIN_S
-            status = self.wait(limit_s)
-        return self._end_what_is_left(status) if status.state is State.INTERRUPTED else status
+            request_stop(self.files, status)
+            status = self._await_end(status, silence_s)
+        if status.made_in or _is_settled(status):
+            return status
+        silent = None if status.state.is_over else "its supervisor did not react; its processes were ended without it"
+        told = [sentence for sentence in (silent, end_processes(status)) if sentence]
+        found = self.status
+        return found.model_copy(update={"reason": "; ".join(told)}) if told and not _is_settled(found) else found
+
+    def _await_end(self, status: RunRecord, silence_s: float) -> RunRecord:
+        """Wait until the run is over; returns it as it is when its supervisor falls silent or takes too long."""
+        deadline = time.monotonic() + status.plan.grace_s + ORPHAN_GRACE_S + KILL_LIMIT_S + STOP_MARGIN_S
+        tell = watching(self) if watching else None
+        while time.monotonic() < deadline:
+            try:
+                return self.wait(silence_s, on_update=tell)
+            except WaitTimeout:
+                before, status = status, self.status
+            if status == before:  # a supervisor that lives writes the time every few seconds
+                break
+        return status
 
     def resume(self) -> "Run":
         """Go on from the last complete checkpoint, as the next attempt of the same plan.
@@ -209,11 +236,13 @@ class Run:
         with launching(self.files):
             status = self._look(launching_here=True)
             if not status.state.is_over or status.state.is_success:
-                raise RunOccupied(f"run {status.name!r} is {status.state}", look=self.directory)
-            if self._was_moved(status):
+                longer = "evaluate it; for more steps launch a run of another name"
+                hint = longer if status.state.is_success else "watch it, or stop it first"
+                raise RunOccupied(f"run {status.name!r} is {status.state}", look=self.directory, hint=hint)
+            if status.made_in:
                 hint = "launch it anew under its new name"
-                raise RunOccupied(f"this run was made in {status.plan.directory}", look=self.directory, hint=hint)
-            self._end_what_is_left(status)
+                raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
+            end_processes(status)
             begin_attempt(self.files, status.plan, before=status)
         return self
 
@@ -229,19 +258,16 @@ class Run:
         with launching(self.files):
             status = self._look(launching_here=True)
             self._wait_until_left(status)
-            is_ours = not self._was_moved(status) and status.mark is not None
+            is_ours = not status.made_in and status.mark is not None
             if not status.state.is_over or (is_ours and marked(status.mark)):
                 hint = "stop it first"
                 raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint=hint)
-            for entry in self.directory.iterdir():  # the record last: what is half removed is still known as ours
-                if entry != self.files.record:
-                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
-            shutil.rmtree(self.directory)
+            remove(self.files)
 
     # -------------------------------------------------------------------------------------------------- underneath
 
     def _is_supervised(self, record: RunRecord, launching_here: bool) -> bool:
-        if self._was_moved(record):
+        if record.made_in:
             return False  # a copy: the processes belong to the original
         if record.supervisor is not None:
             return is_alive(record.supervisor)
@@ -257,41 +283,15 @@ class Run:
         except OSError:  # a directory that we may only read: nobody can launch there
             return False
 
-    def _was_moved(self, record: RunRecord) -> bool:
-        return record.plan.directory.resolve() != self.directory
-
-    def _why_interrupted(self, record: RunRecord) -> str:
-        if self._was_moved(record):
-            return f"the run was made in {record.plan.directory}; this is a copy of it"
-        if record.supervisor is None:
-            return "the launch was cut off before the supervisor started"
-        return (
-            f"its supervisor (pid {record.supervisor.pid} on {record.supervisor.host}) is gone without writing an end"
-        )
-
-    def _request_stop(self, status: RunRecord) -> None:
-        try:
-            self.files.stop_request.touch()
-        except OSError:  # a full disk: the supervisor listens to SIGTERM too
-            if status.supervisor is None or not is_alive(status.supervisor):
-                raise
-            psutil.Process(status.supervisor.pid).terminate()
-
     def _wait_until_left(self, status: RunRecord) -> None:
         deadline = time.monotonic() + (LEAVING_S if status.state.is_over else 0)
         while status.supervisor and is_alive(status.supervisor) and time.monotonic() < deadline:
             time.sleep(POLL_S / 10)
 
-    def _end_what_is_left(self, status: RunRecord) -> RunRecord:
-        """End processes that outlived their supervisor. Returns `status`, with a reason when some cannot be killed."""
-        if self._was_moved(status):
-            return status
-        roots = [component.identity for component in status.components if component.identity]
-        left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark)
-        if not left:
-            return status
-        pids = ", ".join(str(identity.pid) for identity in left)
-        return status.model_copy(update={"reason": f"could not be killed, probably stuck in a driver: pid {pids}"})
+
+def _is_settled(status: RunRecord) -> bool:
+    """True when the end of the run was written down: nothing of it is left then."""
+    return status.state.is_over and status.state is not State.INTERRUPTED
 
 
 def _step_number(folder: Path) -> int:

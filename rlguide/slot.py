@@ -3,12 +3,13 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from rlguide.errors import Busy
+from rlguide.errors import Busy, LaunchError
+from rlguide.files import refusals_told
 
 
 @contextmanager
@@ -16,26 +17,34 @@ def cpu_slot(owner: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold this user's only CPU slot; it is free again when the holder ends, however it ends.
 
     `owner` says in a few words who holds it, for the others. Raises `Busy`, naming the holder, when the slot is
-    still taken after `wait_s` seconds.
+    still taken after `wait_s` seconds, and `LaunchError` when its lock cannot be used.
     """
     folder = Path(tempfile.gettempdir()) / f"rlguide-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
     lock, holder = FileLock(folder / "cpu.lock"), folder / "cpu.holder"
+    hint = "remove what is in the way, or name another folder for temporary files with TMPDIR"
+    with refusals_told("use the lock of the CPU", folder, LaunchError, hint=hint):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _acquire(lock, holder, wait_s)
+    try:
+        with suppress(OSError):  # a full disk: the slot is held all the same
+            holder.write_text(f"{owner} (pid {os.getpid()})", encoding="utf-8")
+        yield
+    finally:
+        with suppress(OSError):
+            holder.unlink()
+        lock.release()
+
+
+def _acquire(lock: FileLock, holder: Path, wait_s: float) -> None:
     try:
         lock.acquire(timeout=wait_s)
     except Timeout as error:
         hint = "wait until it ends, or stop it: two torch processes on one CPU nearly stop each other"
         raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from error
-    try:
-        holder.write_text(f"{owner} (pid {os.getpid()})", encoding="utf-8")
-        yield
-    finally:
-        holder.unlink(missing_ok=True)
-        lock.release()
 
 
 def _name(holder: Path) -> str:
     try:
         return holder.read_text(encoding="utf-8") or "another process"
-    except FileNotFoundError:
+    except OSError:
         return "another process"

@@ -3,32 +3,19 @@
 Every write leaves either the old or the new content, also when the writer is killed or the disk is full.
 """
 
-import os
+import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from rlguide.errors import Busy, RunDamaged, RunNotFound
+from rlguide.errors import Busy, ConfigError, RunDamaged, RunNotFound
+from rlguide.files import read_file, refusals_told, write_atomically
 from rlguide.history import History, parse_steps
-from rlguide.paths import RunFiles
-from rlguide.records import RunRecord, StepRecord
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader sees the old content or the new, never a part. Raises `OSError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+from rlguide.paths import RunFiles, absolute, outputs_root
+from rlguide.records import SCHEMA_VERSION, RunRecord, StepRecord
 
 
 def write_record(files: RunFiles, record: RunRecord) -> None:
@@ -39,7 +26,13 @@ def write_record(files: RunFiles, record: RunRecord) -> None:
 def read_record(files: RunFiles) -> RunRecord:
     """Read `run.json`. Raises `RunNotFound` where there is none, `RunDamaged` when it cannot be understood."""
     try:
-        return RunRecord.model_validate_json(files.record.read_bytes())
+        data = read_file(files.record)
+        version = _Versioned.model_validate_json(data).schema_version
+        if version == SCHEMA_VERSION:
+            return _where_it_is(RunRecord.model_validate_json(data), files.directory)
+        message = f"run.json is of version {version}, and this rlguide reads version {SCHEMA_VERSION}"
+        hint = "use the rlguide that made the run, or choose another run_name"
+        raise RunDamaged(message, look=files.record, hint=hint)
     except (FileNotFoundError, NotADirectoryError):
         hint = "`rlguide runs` lists the runs that are there"
         raise RunNotFound(f"no run at {str(files.directory)!r}", look=files.directory.parent, hint=hint) from None
@@ -53,12 +46,64 @@ def read_record(files: RunFiles) -> RunRecord:
     raise RunDamaged(message, look=files.record, hint=hint)
 
 
+class _Versioned(BaseModel):
+    """The part of `run.json` that every version has."""
+
+    schema_version: int = SCHEMA_VERSION
+
+
+def _where_it_is(record: RunRecord, directory: Path) -> RunRecord:
+    """A run is called like its directory, also when that was copied or renamed."""
+    made_in = record.plan.directory
+    plan = record.plan.model_copy(update={"directory": directory})
+    moved = {} if absolute(made_in) == directory else {"made_in": made_in}
+    return record.model_copy(update={"name": directory.name, "plan": plan, **moved})
+
+
 def read_history(files: RunFiles) -> History:
-    """All steps recorded so far; empty where there are none."""
+    """All steps recorded so far; empty where there are none. Raises `RunDamaged` when they cannot be read."""
     try:
-        return parse_steps(files.steps.read_text(encoding="utf-8", errors="replace"))
+        return parse_steps(read_file(files.steps).decode("utf-8", errors="replace"))
     except FileNotFoundError:
         return History()
+    except OSError as error:
+        hint = "move that away; the run itself may be well"
+        raise RunDamaged(f"steps.jsonl cannot be read: {error}", look=files.steps, hint=hint) from error
+
+
+def find_run(named: Path) -> Path:
+    """The directory of the run that `named` means: a folder, or a name below the outputs folder.
+
+    Raises `RunNotFound`, with the names that are close.
+    """
+    root, folder = outputs_root(), absolute(named)
+    for candidate in (folder, root / named):
+        if holds_run(candidate):
+            return candidate
+    names = [run.name for run in run_folders(root)]
+    close = difflib.get_close_matches(named.name, names, n=3)
+    hint = "no run is there yet; `rlguide train` starts one"
+    if names:
+        meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+        hint = f"{meant}`rlguide runs` lists the {len(names)} that are there"
+    raise RunNotFound(f"no run at {str(named)[:200]!r}, and none of that name in {root}", look=root, hint=hint)
+
+
+def run_folders(root: Path) -> list[Path]:
+    """The folders in `root` that hold a run, by name. Raises `ConfigError` when `root` cannot be read."""
+    with refusals_told("look into the outputs folder", root, ConfigError):
+        return [folder for folder in sorted(root.iterdir()) if holds_run(folder)] if root.is_dir() else []
+
+
+def holds_run(folder: Path) -> bool:
+    """True when there is a `run.json`, whatever it is. False, no error, for what can be no folder."""
+    try:
+        (folder / "run.json").lstat()
+    except PermissionError:  # reading it will say so
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 class StepLog:

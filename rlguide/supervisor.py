@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlguide.errors import Busy, RlguideError
+from rlguide.errors import Busy, LaunchError, RlguideError
 from rlguide.history import StepMerger
 from rlguide.parsing import DIALECTS
 from rlguide.paths import RunFiles
@@ -74,10 +74,8 @@ class Supervisor:
         try:
             with cpu_slot(owner) if self._plan.exclusive_cpu else nullcontext():
                 ending = self._end(self._live())
-        except Busy as error:
+        except (Busy, LaunchError) as error:
             ending = Ending(State.FAILED, f"{error.message}; {error.hint}")
-        except OSError as error:
-            ending = Ending(State.FAILED, f"the lock of the CPU cannot be used: {error}")
         self._write_ending(ending)
         return ending.state
 
@@ -157,15 +155,17 @@ class Supervisor:
     # --------------------------------------------------------------------------------------------- reasons to end
 
     def _asked_to_stop(self) -> Ending | None:
-        at = f"after {self._completed_updates} of {self._plan.max_steps} steps"
         if self._signal is not None:
             name = signal.Signals(self._signal).name
-            return Ending(State.STOPPED, f"the supervisor got {name} {at}", StoppedBy.SIGNAL)
+            return Ending(State.STOPPED, f"the supervisor got {name}", StoppedBy.SIGNAL)
         if self._files.stop_request.exists():
-            return Ending(State.STOPPED, f"stopped on request {at}", StoppedBy.USER)
+            return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
         if self._elapsed_s() >= self._plan.time_limit_s:
-            return Ending(State.STOPPED, f"time cap of {self._plan.time_limit_s:g} s reached {at}", StoppedBy.TIME_CAP)
+            return Ending(State.STOPPED, f"time cap of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_CAP)
         return None
+
+    def _done(self) -> str:
+        return f"after {self._completed_updates} of {self._plan.max_steps} steps"
 
     def _exited(self, exits: dict[str, int]) -> Ending | None:
         """The first process that ended decides, one that failed before one that did not."""
@@ -174,7 +174,7 @@ class Supervisor:
                 return Ending(State.SUCCEEDED)
             how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
             missing = "complete weights of the last step" if self._is_last_step_done() else "its last step"
-            reason = f"{name} ended with {how} after {self._completed_updates} of {self._plan.max_steps} steps"
+            reason = f"{name} ended with {how} {self._done()}"
             return Ending(State.FAILED, reason + (f", without {missing}" if code == 0 else ""), failed_component=name)
         return None
 
@@ -206,6 +206,8 @@ class Supervisor:
         self._look_on(last=True)
         if ending.state is State.STOPPED and self._is_complete():
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
+        elif ending.state is State.STOPPED:  # counted now: steps may have been done while it was ending
+            ending = replace(ending, reason=f"{ending.reason} {self._done()}")
         if left:
             pids = ", ".join(str(identity.pid) for identity in left)
             told = f"{ending.reason or ending.state}; could not be killed, probably stuck in a driver: pid {pids}"

@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from rlguide.files import open_file
+
 CHUNK_BYTES = 2**20
 LINE_BYTES = 2**18
 """Longer lines are cut: nothing that we parse is longer, and a model may print anything."""
@@ -25,7 +27,7 @@ class LineReader:
     def read(self) -> list[str]:
         """New complete lines since the last call."""
         try:
-            with self._path.open("rb") as handle:
+            with open_file(self._path) as handle:
                 status = os.fstat(handle.fileno())
                 if self._is_another(handle, (status.st_dev, status.st_ino), status.st_size):
                     self._start_over()
@@ -63,12 +65,14 @@ class LineReader:
 def last_lines(path: Path, n: int) -> list[str]:
     """The last `n` lines of a file, an incomplete one included; reads at most its last mebibyte."""
     try:
-        with path.open("rb") as handle:
+        with open_file(path) as handle:
             start = max(0, handle.seek(0, os.SEEK_END) - CHUNK_BYTES)
             handle.seek(start)
             data = handle.read(CHUNK_BYTES)
     except FileNotFoundError:
         return []
+    except OSError as error:
+        return [f"({path.name} cannot be read: {error.strerror})"]
     lines = data.split(b"\n")[1 if start and b"\n" in data else 0 :]
     if lines[-1] == b"":
         lines.pop()

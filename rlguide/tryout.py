@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
+from rlguide import engines
 from rlguide.child import TAIL_LINES, running
+from rlguide.config import RunConfig
 from rlguide.environment.reward import reward
 from rlguide.errors import EvaluationError, TextError
 from rlguide.evaluation import serving_environment
@@ -20,17 +22,19 @@ from rlguide.tail import last_lines
 TIME_LIMIT_S = 300.0
 
 
-def try_text(run: Run | Path | str, text: str, *, samples: int = 0) -> Trial:
+def try_text(run: Run | RunConfig | Path | str, text: str, *, samples: int = 0) -> Trial:
     """What a run's warm start and its trained policy make of `text`; the trained one is left out while there is none.
 
+    `run` is a handle, a run directory, a run's name, or the configuration of a run that does not exist yet.
     `samples` completions are drawn besides the greedy one. Raises `TextError` for a text that a policy cannot spell
     and `Busy` while a training has the processor.
     """
-    run = run if isinstance(run, Run) else attach(run)
-    plan = run.record.plan
-    policies = {"warm start": plan.policy}
-    if run.weights is not None:
-        policies["trained policy"] = str(run.weights)
+    if isinstance(run, RunConfig):
+        plan, weights = engines.plan(run), None
+    else:
+        run = run if isinstance(run, Run) else attach(run)
+        plan, weights = run.record.plan, run.weights
+    policies = {"warm start": plan.policy} | ({} if weights is None else {"trained policy": str(weights)})
     return try_policies(policies, text, samples=samples, gpus=plan.gpus)
 
 

@@ -14,9 +14,10 @@ from rlguide.paths import OUTPUTS_VARIABLE
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (
-    "checks", "cli", "environment", "evaluation", "import_cost", "server", "tokenizer", "trl_engine", "warm_start",
+    "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation", "form", "headless",
+    "import_cost", "live", "plots", "reporting", "server", "tokenizer", "trl_engine", "warm_start", "workflows",
 )  # fmt: skip
-"""Test modules, beside those that train, that need torch and the other packages of the extra `local`."""
+"""Test modules, beside those that train, that need the packages of the extras `local` and `notebooks`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    heavy = collection_path.name in {"training", *(f"test_{name}.py" for name in NEEDS_LOCAL)}
+    heavy = collection_path.name in {"training", "notebooks", *(f"test_{name}.py" for name in NEEDS_LOCAL)}
     return True if config.getoption("--core") and heavy else None
 
 

@@ -202,7 +202,17 @@ def test_a_failed_run_shows_the_end_of_its_log_and_the_way_on(cli: Cli, outputs:
     assert done.returncode == 1
     assert "run one: failed" in done.stdout
     assert "end of the trainer's log:" in done.stderr
-    assert "rlguide resume one" in done.stderr
+    assert "no checkpoint was saved" in done.stderr
+    assert "rlguide clean one" in done.stderr
+    assert "rlguide resume" not in done.stderr
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_failed_run_with_a_checkpoint_shows_how_to_go_on(cli: Cli, outputs: Path):
+    launch(toy_plan(outputs / "one", exit_at=1, exit_code=3)).wait(30)
+    (outputs / "one" / "engine" / "checkpoints" / "step_1").mkdir(parents=True)
+
+    assert "hint: rlguide resume one goes on from the last checkpoint" in cli("watch", "one").stderr
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rlguide.config import PARAMETERS, PRESETS, RunConfig, from_preset, known_keys, load_config, write_config
+from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 
 GUIDE_FILE = """
@@ -216,3 +217,87 @@ def test_an_unknown_preset_in_a_file_is_refused(tmp_path: Path):
 def test_a_value_where_a_table_belongs_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="trainer = 3"):
         load_config(written(tmp_path, "trainer = 3\n"))
+
+
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "orchestrator.batch_size = 32\ntrainer.optim.lr = 1e-3\n",
+        "orchestrator.train.sampling.temperature = 0.9\n",
+        "orchestrator = {batch_size = 32, train = {sampling = {temperature = 0.9}}}\n",
+        "[orchestrator]\ntrain.sampling.temperature = 0.9\n",
+        "max_steps = 3\n[zzz]\na = 1\n",
+        "model = 'x'\n",
+    ],
+)
+def test_a_file_is_changed_well_or_not_at_all(tmp_path: Path, toml: str):
+    """TOML can say the same in many ways, not all of which survive an edit in place."""
+    path = tmp_path / "rl.toml"
+    path.write_text(toml)
+    wanted = from_preset("tiny").replace({"seed": 4})
+
+    try:
+        write_config(wanted, path)
+        expected = wanted
+    except ConfigError:
+        expected = toml
+
+    assert expected in (path.read_text(), load_config(path) if expected is wanted else None)
+
+
+@pytest.mark.parametrize("where", ["missing/rl.toml", ".", "file/rl.toml"])
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path, where: str):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(ConfigError):
+        write_config(from_preset("tiny"), tmp_path / where)
+
+
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"not = = toml", b"x = " + b"[" * 5000])
+def test_a_file_that_is_no_toml_is_neither_read_nor_overwritten(tmp_path: Path, content: bytes):
+    path = tmp_path / "rl.toml"
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigError):
+        load_config(path)
+    with pytest.raises(ConfigError):
+        write_config(from_preset("tiny"), path)
+
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("preset", ["['tiny']", "{a = 1}", "3", "'huge'"])
+def test_a_preset_must_be_the_name_of_one(tmp_path: Path, preset: str):
+    path = tmp_path / "rl.toml"
+    path.write_text(f"preset = {preset}\n")
+
+    with pytest.raises(ConfigError, match="preset"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "nul\0byte"])
+def test_an_impossible_name_is_not_found(name: str):
+    with pytest.raises(ConfigError, match="no configuration"):
+        load_config(name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evaluation.num_tasks": 257},
+        {"evaluation.temperature": float("inf")},
+        {"orchestrator.train.sampling.temperature": 1e-300},
+        {"orchestrator.train.env": [{"id": "nosuch"}]},
+        {"orchestrator.train.env": [{"id": "reverse-text", "args": {"dataset": "zzz"}}]},
+        {"max_steps": 10**26},
+        {"time_limit_s": float("nan")},
+        {"preset": ["tiny"]},
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_starts(changes: dict):
+    with pytest.raises(ConfigError):
+        from_preset("tiny").replace(changes)
+
+
+def test_as_many_texts_may_be_evaluated_as_are_held_out():
+    assert from_preset("tiny").replace({"evaluation.num_tasks": len(load_texts("heldout"))})

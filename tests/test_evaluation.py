@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished import finished_run
 from toy import toy_plan
 
 from rlguide.config import load_config, write_config
@@ -258,3 +259,14 @@ def test_a_tokenizer_of_bytes_spells_everything(policy: Path):
 def test_an_empty_text_is_refused(policy: Path):
     with pytest.raises(TextError, match="nothing to reverse"):
         require_spellable(str(policy), "  ")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_run_directory_that_cannot_be_written_is_told_before_anything_is_measured(outputs: Path):
+    run = finished_run(outputs / "one", evaluated=False)
+    run.files.evaluations.write_text("a file where the folder should be")
+
+    with pytest.raises(EvaluationError, match="cannot write the evaluation's files") as refused:
+        evaluate(run)
+
+    assert refused.value.hint

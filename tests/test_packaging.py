@@ -22,7 +22,8 @@ SETS = {"cpu.txt": ("local", "notebooks", "wandb", "dev"), "gpu.txt": ("gpu", "n
 
 HOSTS = {
     "127.0.0.1", "localhost", "github.com", "huggingface.co", "wandb.ai", "api.wandb.ai", "hub.primeintellect.ai",
-    "www.apache.org", "arxiv.org", "doi.org", "docs.python.org", "keepachangelog.com", "semver.org", "pytorch.org",
+    "www.apache.org", "www.w3.org", "arxiv.org", "doi.org", "docs.python.org", "keepachangelog.com", "semver.org",
+    "pytorch.org",
 }  # fmt: skip
 """Hosts that files of the project may name."""
 

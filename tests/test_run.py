@@ -1,6 +1,7 @@
 """Handles on runs: launching twice, attaching, waiting, stopping, going on, cleaning up."""
 
 import json
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +72,20 @@ def test_a_plan_that_ended_badly_is_refused_with_the_ways_out(directory: Path):
         launch(toy_plan(directory, exit_at=0))
 
     assert "failed" in refused.value.message
-    assert all(word in refused.value.hint for word in ("resume", "clean", "run_name"))
+    assert all(word in refused.value.hint for word in ("clean", "run_name"))
+    assert "resume" not in refused.value.hint  # it saved nothing to go on from
+
+
+def test_a_plan_that_ended_badly_with_a_checkpoint_may_be_resumed(directory: Path):
+    run = launch(toy_plan(directory, exit_at=0))
+    run.wait(30)
+    (directory / ENGINE / "checkpoints" / "step_1").mkdir(parents=True)
+
+    with pytest.raises(RunOccupied) as refused:
+        launch(toy_plan(directory, exit_at=0))
+
+    assert run.checkpoint == directory / ENGINE / "checkpoints" / "step_1"
+    assert "resume" in refused.value.hint
 
 
 def test_another_plan_in_the_same_directory_is_refused(directory: Path):
@@ -163,7 +177,28 @@ def test_a_missing_run_is_not_found(outputs: Path):
         attach("nowhere")
 
     assert "nowhere" in missing.value.message
+    assert missing.value.look == outputs
     assert not (outputs / "nowhere").exists()
+
+
+def test_a_name_that_is_nearly_right_is_suggested(outputs: Path):
+    launch(toy_plan(outputs / "first-run")).wait(30)
+
+    with pytest.raises(RunNotFound) as missing:
+        attach("frist-run")
+
+    assert "did you mean 'first-run'?" in missing.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["a" * 300, "a\0b", "~nobody-of-that-name/x", ""], ids=["long", "NUL", "user", "empty"]
+)
+def test_what_can_be_no_name_is_a_clear_error(name: str):
+    with pytest.raises((RunNotFound, ConfigError)) as refused:
+        attach(name)
+
+    assert refused.value.hint
+    assert len(refused.value.message) < 500
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"state": "run', "[]", '{"supervisor": {"pid": "abc"}}', "\xff"])
@@ -262,6 +297,40 @@ def test_a_copy_of_a_run_says_so_and_leaves_the_original_alone(directory: Path, 
     run.stop()
 
 
+def test_a_copy_goes_by_its_own_name_and_removing_it_leaves_the_original(directory: Path, outputs: Path):
+    run = launch(toy_plan(directory))
+    run.wait(30)
+    shutil.copytree(directory, outputs / "copy")
+
+    listed = {summary.name: summary.problem for summary in list_runs()}
+    copy = attach("copy")
+    status = copy.status
+    copy.clean()
+
+    assert listed == {"toy": None, "copy": f"a copy of {directory}"}
+    assert (status.name, status.plan.directory, status.state) == ("copy", outputs / "copy", State.SUCCEEDED)
+    assert status.reason == f"this run is a copy of {directory}"
+    assert [summary.name for summary in list_runs()] == ["toy"]
+
+
+def test_a_run_that_was_renamed_goes_by_its_new_name(directory: Path, outputs: Path):
+    launch(toy_plan(directory)).wait(30)
+    directory.rename(outputs / "renamed")
+
+    run = attach("renamed")
+
+    assert run.status.name == run.argument == "renamed"
+    assert run.status.reason == f"this run is moved here from {directory}"
+    assert run.weights == outputs / "renamed" / ENGINE / "weights" / "step_3"
+    assert "made_in" not in run.record.model_dump()
+    with pytest.raises(RunNotFound, match="'toy'"):
+        attach("toy")
+
+
+def test_a_run_outside_the_outputs_folder_is_called_by_its_path(tmp_path: Path):
+    assert Run(tmp_path / "elsewhere").argument == str(tmp_path / "elsewhere")
+
+
 # -------------------------------------------------------------------------------------------------------- stopping
 
 
@@ -320,6 +389,38 @@ def test_stop_of_a_run_whose_supervisor_dies_meanwhile_still_leaves_nothing(dire
     assert processes_below(directory) == []
 
 
+def test_stop_ends_a_run_whose_supervisor_does_not_react_and_says_so(directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+    supervisor_of(run).suspend()
+
+    end = run.stop(silence_s=1)
+
+    assert end.state is State.INTERRUPTED
+    assert end.reason == "its supervisor did not react; its processes were ended without it"
+    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"  # it had its time to save
+    assert processes_below(directory) == []
+    assert run.stop().state is State.INTERRUPTED
+
+
+def test_a_stop_waits_for_a_supervisor_that_is_busy_ending(directory: Path):
+    run = launch(toy_plan(directory, grace_s=30, save_s=8, **FOREVER))
+    after_steps(run, 2)
+
+    end = run.stop(silence_s=6)  # the supervisor writes every 5 s
+
+    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.USER)
+
+
+def test_the_reason_counts_the_steps_that_were_done_while_it_was_ending(directory: Path):
+    run = launch(toy_plan(directory, grace_s=1, ignore_sigterm=True, steps=500, step_s=0.1))
+    after_steps(run, 1)
+
+    end = run.stop()
+
+    assert end.reason == f"stopped on request after {run.history.completed_updates} of 500 steps"
+
+
 # -------------------------------------------------------------------------------------------------------- going on
 
 
@@ -368,9 +469,10 @@ def test_a_run_that_needs_no_resume_is_refused(directory: Path, behaviour: dict)
     run = launch(toy_plan(directory, **behaviour))
     after_steps(run, 2) if behaviour else run.wait(30)
 
-    with pytest.raises(RunOccupied):
+    with pytest.raises(RunOccupied) as refused:
         run.resume()
 
+    assert ("stop it first" if behaviour else "evaluate it") in refused.value.hint
     run.stop()
 
 

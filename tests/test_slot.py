@@ -1,9 +1,11 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from rlguide.errors import Busy
+from rlguide.errors import Busy, LaunchError
 from rlguide.slot import cpu_slot
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -59,4 +61,26 @@ def test_a_slot_is_free_again_after_an_error():
 
 def test_the_same_process_does_not_get_it_twice():
     with cpu_slot("outer"), pytest.raises(Busy, match="outer"), cpu_slot("inner"):
+        pass
+
+
+@pytest.mark.parametrize("blocked", ["folder", "lock"])
+def test_a_lock_that_cannot_be_used_is_a_clear_error(tmp_path: Path, blocked: str):
+    folder = tmp_path / f"rlguide-{os.getuid()}"
+    if blocked == "folder":
+        folder.write_text("a file")
+    else:
+        (folder / "cpu.lock").mkdir(parents=True)
+
+    with pytest.raises(LaunchError, match="cannot use the lock of the CPU") as refused, cpu_slot("me"):
+        pass
+
+    assert refused.value.look == folder
+    assert "TMPDIR" in refused.value.hint
+
+
+def test_a_slot_whose_holder_cannot_be_told_is_held_all_the_same(tmp_path: Path):
+    (tmp_path / f"rlguide-{os.getuid()}" / "cpu.holder").mkdir(parents=True)
+
+    with cpu_slot("outer"), pytest.raises(Busy, match="another process"), cpu_slot("inner"):
         pass

@@ -1,13 +1,14 @@
 """Training frameworks behind one small interface: the list, the choice, and the plan that follows from it."""
 
+import stat
 from pathlib import Path
 
 from rlguide import probe
 from rlguide.config import RunConfig
 from rlguide.engines.base import Engine
 from rlguide.engines.trl import Trl
-from rlguide.errors import EngineMissing
-from rlguide.paths import outputs_root
+from rlguide.errors import ConfigError, EngineMissing
+from rlguide.paths import absolute, outputs_root
 from rlguide.records import Machine, Plan
 
 ENGINES: dict[str, Engine] = {"trl": Trl()}
@@ -25,11 +26,24 @@ def plan(config: RunConfig, directory: Path | None = None, *, machine: Machine |
     """
     machine = machine or probe.machine()
     engine, why = choose(config, machine)
-    directory = (directory or outputs_root() / config.run_name).expanduser().resolve()
+    directory = _usable(absolute(directory or outputs_root() / config.run_name))
     made = engine.plan(config, directory, machine=machine)
     return made.model_copy(
         update={"notes": (why, *made.notes), "files": {"config.toml": config.to_toml()} | made.files}
     )
+
+
+def _usable(directory: Path) -> Path:
+    """`directory`, when there is one or one can be made there. Raises `ConfigError`."""
+    try:
+        problem = None if stat.S_ISDIR(directory.stat().st_mode) else "that is a file"
+    except FileNotFoundError:
+        problem = None
+    except OSError as error:
+        problem = error.strerror
+    if problem:
+        raise ConfigError(f"no run can be in {str(directory)[:200]!r}: {problem}", hint="name another folder")
+    return directory
 
 
 def choose(config: RunConfig, machine: Machine) -> tuple[Engine, str]:

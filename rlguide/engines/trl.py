@@ -13,8 +13,8 @@ import tomlkit
 
 from rlguide.config import TINY, RunConfig
 from rlguide.engines.base import fingerprint
+from rlguide.engines.policy import find_policy
 from rlguide.errors import ConfigError
-from rlguide.paths import TINY_POLICY
 from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
@@ -81,23 +81,6 @@ class Trl:
             notes=_notes(config, hardware),
             fingerprint=fingerprint(engine=self.name, release=self.release(), config=text),
         )
-
-
-def find_policy(name: str) -> str:
-    """Folder of a warm start, or its Hub name. Raises `ConfigError` for a folder that does not hold a model."""
-    if name == TINY:
-        return str(TINY_POLICY)
-    folder = Path(name).expanduser()
-    if (folder / "config.json").is_file():
-        return str(folder.resolve())
-    looks_like_a_folder = folder.exists() or name.startswith((".", "/", "~")) or name.count("/") != 1
-    if looks_like_a_folder:
-        raise ConfigError(
-            f"model.name = {name!r}: no model in that folder (config.json is missing)",
-            look=folder.resolve(),
-            hint=f"use {TINY!r}, a folder in Hugging Face format, or a Hub name such as owner/model",
-        )
-    return name
 
 
 def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:

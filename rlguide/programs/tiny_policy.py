@@ -1,11 +1,10 @@
 """Builds the tiny policy from nothing: a character tokenizer and a Qwen3 small enough for a CPU. Trains nothing."""
 
-from dataclasses import dataclass
-
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rlguide.environment.reward import CLOSE_TAG, OPEN_TAG, SYSTEM_PROMPT
+from rlguide.programs.warm_start_options import Shape
 
 PAD, TURN_START, TURN_END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<unk>"
 PROMPT_HEAD = f"{TURN_START}system\n{SYSTEM_PROMPT}{TURN_END}\n{TURN_START}user\n"
@@ -23,18 +22,6 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of the network."""
-
-    hidden: int = 128
-    layers: int = 4
-    heads: int = 2
-    """Query heads of 64 numbers each."""
-    kv_heads: int = 1
-    intermediate: int = 384
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:

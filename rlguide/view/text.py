@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from rlguide.records import (
     Check,
     Comparison,
@@ -84,6 +86,11 @@ def sparkline(values: Sequence[float | None]) -> str:
 
 def plan_text(plan: Plan) -> str:
     """What a launch would start."""
+    return "\n".join([table(plan_rows(plan)), *plan.notes])
+
+
+def plan_rows(plan: Plan) -> list[tuple[str, object]]:
+    """What a launch would start, by name."""
     processor = f"the processor, {plan.threads} threads" if plan.threads else "the processor"
     where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else processor
     rows = [
@@ -98,7 +105,7 @@ def plan_text(plan: Plan) -> str:
     ]
     for process in plan.processes:
         rows += [(f"{process.name} starts", shlex.join(process.argv)), (f"{process.name} log", process.log)]
-    return "\n".join([table(rows), *plan.notes])
+    return rows
 
 
 def report_text(report: MachineReport, *, everything: bool = False) -> str:
@@ -163,18 +170,25 @@ def runs_text(runs: Sequence[RunSummary], *, root: object) -> str:
     """All runs, one line each."""
     if not runs:
         return f"no runs in {root}"
-    rows = [
+    return table(runs_rows(runs), head=RUNS_HEAD)
+
+
+RUNS_HEAD = ("run", "state", "steps", "reward", "time", "launched")
+
+
+def runs_rows(runs: Sequence[RunSummary]) -> list[tuple[object, ...]]:
+    """One row a run, below `RUNS_HEAD`."""
+    return [
         (
             run.name,
             run.state or "unreadable",
             f"{run.completed_updates} of {run.max_steps}" if run.max_steps else ABSENT,
             f"{number(run.reward_first)} → {number(run.reward_last)}",
             duration(run.elapsed_s),
-            run.created_at or run.problem,
+            ", ".join(filter(None, (run.created_at, run.problem))),
         )
         for run in runs
     ]
-    return table(rows, head=("run", "state", "steps", "reward", "time", "launched"))
 
 
 # --------------------------------------------------------------------------------------------------- evaluation
@@ -182,9 +196,19 @@ def runs_text(runs: Sequence[RunSummary], *, root: object) -> str:
 
 def evaluation_text(evaluation: Evaluation) -> str:
     """One policy's result."""
+    return "\n".join([evaluation_title(evaluation), table(evaluation_rows(evaluation)), *evaluation.notes])
+
+
+def evaluation_title(evaluation: Evaluation) -> str:
+    """Which policy was measured."""
+    return f"{evaluation.label} ({evaluation.policy})"
+
+
+def evaluation_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """One policy's numbers, by name."""
     e, s = evaluation, evaluation.sampling
     low, high = e.interval
-    rows = [
+    return [
         ("mean reward", f"{e.mean:.4f} ± {e.stderr:.4f} (95 %: {low:.3f} to {high:.3f})"),
         ("right form", f"{e.right_form:.1%}; similarity when in the right form {number(e.similarity_in_form)}"),
         (f"reward ≥ {e.threshold:g}", f"{e.passed:.1%}"),
@@ -197,13 +221,18 @@ def evaluation_text(evaluation: Evaluation) -> str:
             f"at most {s.max_tokens} tokens",
         ),
     ]
-    return "\n".join([f"{e.label} ({e.policy})", table(rows), *e.notes])
 
 
 def comparison_text(comparison: Comparison) -> str:
     """Two policies side by side, and the verdict."""
+    head = ("", comparison.before.label, comparison.after.label)
+    return f"{table(comparison_rows(comparison), head=head)}\n{comparison.verdict}"
+
+
+def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Rows (name, before, after)."""
     before, after = comparison.before, comparison.after
-    rows = [
+    return [
         ("mean reward", f"{before.mean:.4f}", f"{after.mean:.4f}"),
         ("right form", f"{before.right_form:.1%}", f"{after.right_form:.1%}"),
         ("similarity in the right form", number(before.similarity_in_form), number(after.similarity_in_form)),
@@ -211,12 +240,11 @@ def comparison_text(comparison: Comparison) -> str:
         ("exact reversals", f"{before.exact:.1%}", f"{after.exact:.1%}"),
         ("scored / errored", f"{before.scored} / {before.errored}", f"{after.scored} / {after.errored}"),
     ]
-    return f"{table(rows, head=('', before.label, after.label))}\n{comparison.verdict}"
 
 
 def examples_text(comparison: Comparison, *, count: int = 3) -> str:
     """The first `count` texts, each with the first answer of either policy."""
-    before, after = _first_samples(comparison.before), _first_samples(comparison.after)
+    before, after = first_samples(comparison.before), first_samples(comparison.after)
     labels = comparison.before.label, comparison.after.label
     return "\n\n".join(
         "\n".join([_task(text), labels[0], _sample(before[text]), labels[1], _sample(after[text])])
@@ -224,7 +252,8 @@ def examples_text(comparison: Comparison, *, count: int = 3) -> str:
     )
 
 
-def _first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
+def first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
+    """The first sample of every text."""
     first: dict[str, EvalSample] = {}
     for sample in evaluation.samples:
         first.setdefault(sample.text, sample)
@@ -252,3 +281,19 @@ def _sample(sample: EvalSample) -> str:
     if sample.error is not None:
         return f"error   {sample.error}"
     return f"answer  {sample.completion.strip()}\nreward  {number(sample.reward)}"
+
+
+def record_text(record: BaseModel) -> str:
+    """Any record, one field a line."""
+    return table(record_rows(record))
+
+
+def record_rows(record: BaseModel) -> list[tuple[str, object]]:
+    """The fields of any record, by name."""
+    return [(name.replace("_gib", " (GiB)").replace("_", " "), _flat(value)) for name, value in record]
+
+
+def _flat(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items()) or None
+    return (", ".join(map(str, value)) or None) if isinstance(value, list | tuple) else value

@@ -1,0 +1,83 @@
+"""What the command line needs of its terminal: output that never fails over letters, and refusals without a traceback.
+
+Knows no command.
+"""
+
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+
+from rlguide.config import PARAMETERS
+from rlguide.errors import EngineMissing, RlguideError
+from rlguide.files import way_out
+
+FAILED = 1
+CANNOT = 2
+
+
+def guarded(command: Callable[[], object]) -> None:
+    """Run the command line to its end; what went wrong is printed in words, and the exit code says so."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end the command
+    try:
+        try:
+            command()
+        finally:
+            if sys.stdout:
+                sys.stdout.flush()  # here, where a full disk can still be told
+    except RlguideError as error:
+        _fail(str(error), CANNOT if isinstance(error, EngineMissing) else FAILED)
+    except BrokenPipeError:  # whoever reads has enough, as with `| head`
+        _give_up_output()
+        sys.exit(FAILED)
+    except OSError as error:  # nothing below made words of it, and a reader is no better off with a traceback
+        _give_up_output()
+        _fail(f"{error}\nhint: {way_out(error)}", FAILED)
+
+
+def _fail(told: str, code: int) -> None:
+    print(f"error: {told}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _give_up_output() -> None:
+    """Python writes what is left in its buffer when it ends, and would complain once more."""
+    if sys.stdout:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def confirmed(question: str) -> None:
+    """Go on only when the reader says yes; ends the command otherwise, also when nobody can be asked."""
+    if sys.stdin is None:
+        raise typer.BadParameter("nobody can be asked here: give --yes")
+    typer.confirm(question, abort=True)
+
+
+def changes_asked(settings: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+    """The changes that `--set KEY=VALUE` and the options ask for; an option that is `None` was not given.
+
+    A value is read as TOML, and as plain text where it is none. Raises `typer.BadParameter` for what is not KEY=VALUE,
+    and for a key that is given twice with different values.
+    """
+    named = [(name, value) for name, value in options.items() if value is not None]
+    asked: dict[str, Any] = {}
+    for name, value in [*map(_parsed, settings or ()), *named]:
+        key = PARAMETERS.get(name, name)
+        if key in asked and asked[key] != value:
+            raise typer.BadParameter(f"{key} is given twice, as {asked[key]!r} and as {value!r}", param_hint="--set")
+        asked[key] = value
+    return asked
+
+
+def _parsed(setting: str) -> tuple[str, Any]:
+    key, separator, value = setting.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return key.strip(), value

@@ -1,0 +1,80 @@
+"""How a run ends without its supervisor, what is said of one that nobody supervises, and how its directory is removed.
+
+`run.py` decides when.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+
+from rlguide.errors import LaunchError, RunOccupied
+from rlguide.files import refusals_told
+from rlguide.paths import RunFiles
+from rlguide.process import end_tree, is_alive
+from rlguide.records import RunRecord
+from rlguide.store import holds_run
+from rlguide.tail import last_lines
+
+
+def request_stop(files: RunFiles, status: RunRecord) -> None:
+    """Ask the supervisor to end the run. Raises `LaunchError` when it cannot be asked."""
+    with refusals_told("ask the supervisor to stop", files.directory, LaunchError):
+        try:
+            files.stop_request.touch()
+        except OSError:  # a full disk: the supervisor listens to SIGTERM too
+            if status.supervisor is None or not is_alive(status.supervisor):
+                raise
+            psutil.Process(status.supervisor.pid).terminate()
+
+
+def end_processes(status: RunRecord) -> str | None:
+    """End the processes that a record names and all that carry the run's mark; they get their grace to save.
+
+    Among the marked is a supervisor that does not react; it goes last. Returns a sentence about those that cannot be
+    killed, `None` when nothing is left.
+    """
+    roots = [component.identity for component in status.components if component.identity]
+    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark)
+    pids = ", ".join(str(identity.pid) for identity in left)
+    return f"could not be killed, probably stuck in a driver: pid {pids}" if left else None
+
+
+def why_interrupted(files: RunFiles, record: RunRecord) -> str:
+    """Why nobody supervises a run that has no end, as far as its directory tells."""
+    if record.made_in:
+        return f"this run is {origin(record)}"
+    if record.supervisor is None:
+        return "the launch was cut off before the supervisor started"
+    who = f"its supervisor (pid {record.supervisor.pid} on {record.supervisor.host})"
+    said = "".join(f"; its log ends with: {line[:200]}" for line in last_lines(files.supervisor_log, 1))
+    return f"{who} is gone without writing an end{said}"
+
+
+def origin(record: RunRecord) -> str | None:
+    """Where a run came from that was not made in its directory; `None` for any other."""
+    if record.made_in is None:
+        return None
+    return f"a copy of {record.made_in}" if holds_run(record.made_in) else f"moved here from {record.made_in}"
+
+
+def remove(files: RunFiles) -> None:
+    """Remove a run directory, the record last: what is half removed is still known as ours.
+
+    Raises `RunOccupied` when something in it cannot be removed, and before anything is when it holds a mounted disk.
+    """
+    mounted = [str(folder) for folder in _folders(files.directory) if folder.is_mount()]
+    if mounted:
+        hint = "unmount it first: what is on it does not belong to the run"
+        raise RunOccupied(f"the run directory holds a mounted disk: {mounted[0]}", look=files.directory, hint=hint)
+    hint = "the record and what is left stay; mend that, then clean again"
+    with refusals_told("remove all of the run directory", files.directory, RunOccupied, hint=hint):
+        for entry in files.directory.iterdir():
+            if entry != files.record:
+                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        shutil.rmtree(files.directory)
+
+
+def _folders(directory: Path) -> list[Path]:
+    return [Path(parent, name) for parent, names, _ in os.walk(directory) for name in names]

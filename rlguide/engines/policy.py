@@ -1,0 +1,70 @@
+"""Finds a warm start and looks at it before anything starts: a folder that is no whole model is refused in words.
+
+Loads no model: a folder that passes may still be refused by the engine.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from rlguide.config import TINY
+from rlguide.errors import ConfigError
+from rlguide.files import read_file
+from rlguide.paths import TINY_POLICY, absolute
+
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+"""Any of them: what transformers' tokenizers are stored in."""
+
+
+def find_policy(name: str) -> str:
+    """Folder of a warm start, or its Hub name. Raises `ConfigError` for a folder that does not hold a whole model."""
+    if name == TINY:
+        return str(TINY_POLICY)
+    folder = absolute(Path(name))
+    if not os.path.lexists(folder) and not name.startswith((".", "/", "~")) and name.count("/") == 1:
+        return name
+    problem = _problem(folder)
+    if problem:
+        hint = f"use {TINY!r}, a folder in Hugging Face format, or a Hub name such as owner/model"
+        raise ConfigError(f"model.name = {name!r}: no model in that folder ({problem})", look=folder, hint=hint)
+    return str(folder)
+
+
+def _problem(folder: Path) -> str | None:
+    """What keeps `folder` from being a whole model in Hugging Face format."""
+    try:
+        kind = json.loads(read_file(folder / "config.json"))["model_type"]
+    except (FileNotFoundError, NotADirectoryError):
+        return "config.json is missing"
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        kind = None
+    if not isinstance(kind, str):
+        return "config.json cannot be read, or names no model_type"
+    weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
+    if not weights:
+        return "there are no weights: neither *.safetensors nor pytorch_model*.bin"
+    broken = [path.name for path in weights if not _is_whole(path)]
+    if broken:
+        return f"{broken[0]} is not whole: copied or downloaded in part?"
+    if not any((folder / tokenizer).is_file() for tokenizer in TOKENIZERS):
+        return f"there is no tokenizer: none of {', '.join(TOKENIZERS)}"
+    return None
+
+
+def _is_whole(weights: Path) -> bool:
+    """False for weights that were cut off, or are only a pointer to the file.
+
+    A safetensors file is 8 bytes with the length of a header, the header, and the tensors, whose last byte the header
+    names: https://huggingface.co/docs/safetensors/index#format.
+    """
+    try:
+        size = weights.stat().st_size
+        with weights.open("rb") as handle:
+            if weights.suffix != ".safetensors":
+                return size > 0
+            length = int.from_bytes(handle.read(8), "little")
+            tensors = json.loads(handle.read(min(length, size)))
+        ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+    except (OSError, ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
+        return False
+    return size == 8 + length + max(ends, default=0)

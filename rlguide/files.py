@@ -1,0 +1,61 @@
+"""Files at the edges: written whole or not at all, read only where they are files, and refusals put into words."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from rlguide.errors import RlguideError
+from rlguide.paths import OUTPUTS_VARIABLE
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` to `path`: all or, on a full disk or when the writer is killed, nothing. Raises `OSError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises `OSError`, also for what is no file: opening a pipe would wait for ever."""
+    handle = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+        handle.close()
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return handle
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a file. Raises `OSError`, also for what is no file."""
+    with open_file(path) as handle:
+        return handle.read()
+
+
+@contextmanager
+def refusals_told(what: str, folder: Path, kind: type[RlguideError], *, hint: str | None = None) -> Iterator[None]:
+    """Raises `kind` where the system refuses something in the block: "cannot `what`: …", with a way out."""
+    try:
+        yield
+    except RlguideError:  # some are an `OSError` too, and are clear already
+        raise
+    except OSError as error:
+        raise kind(f"cannot {what}: {error}", look=folder, hint=hint or way_out(error)) from error
+
+
+def way_out(error: OSError) -> str:
+    """What to do about a refusal of the system to write something."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "the disk is full: free some space, then try again"
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return f"this may not be written: change that, or choose another outputs folder with {OUTPUTS_VARIABLE}"
+    return f"look at that path, or choose another outputs folder with {OUTPUTS_VARIABLE}"

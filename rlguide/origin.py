@@ -1,0 +1,70 @@
+"""What rlguide runs with: versions, commit, hardware, date. Imports nothing that it names, and changes nothing."""
+
+import platform
+import subprocess
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rlguide import probe
+from rlguide.paths import PACKAGE, is_project_root
+from rlguide.records import Provenance
+
+PACKAGES = ("rlguide", "torch", "transformers", "trl", "verifiers", "vllm", "flash-attn", "datasets", "papermill")
+"""Distributions that decide what a run or a notebook does."""
+GIT_DEADLINE_S = 5.0
+CPUINFO = Path("/proc/cpuinfo")
+"""Where Linux says what its processor is called; psutil and `platform` do not know."""
+
+
+def provenance() -> Provenance:
+    """Versions, commit, hardware and date of this moment.
+
+    >>> provenance().packages["rlguide"]  # doctest: +SKIP
+    '0.1.0'
+    """
+    commit, modified = commit_of(PACKAGE.parent)
+    machine = probe.machine()
+    return Provenance(
+        packages={name: found for name in PACKAGES if (found := _version(name))},
+        python=platform.python_version(),
+        commit=commit,
+        modified=modified,
+        system=f"{platform.system()} {platform.release()}, {platform.machine()}",
+        processor=processor(),
+        cores=machine.cores,
+        memory_gib=machine.memory_gib,
+        gpus=tuple(gpu.name for gpu in machine.gpus),
+        gpu_problem=machine.gpu_problem,
+        made_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+    )
+
+
+def commit_of(root: Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout `root`, and whether it differs from it; `None`s for no checkout, or where git fails."""
+    commit = _git(root, "rev-parse", "HEAD") if is_project_root(root) else None
+    changes = _git(root, "status", "--porcelain") if commit else None
+    return commit, None if changes is None else bool(changes)
+
+
+def processor(cpuinfo: Path = CPUINFO) -> str:
+    """What the processor is called, as well as the system can say."""
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.is_file() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.lower().startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    argv = ["git", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=GIT_DEADLINE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):  # no git, or one that hangs on a slow disk
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

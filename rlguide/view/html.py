@@ -1,0 +1,215 @@
+"""HTML forms of the records, for notebooks and reports.
+
+Everything that is not `Markup` is escaped: a completion may hold any characters. Colour never says anything alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from pydantic import BaseModel
+
+from rlguide import records
+from rlguide.config import RunConfig
+from rlguide.environment.reward import ANSWER, similarity
+from rlguide.view import text as plain
+from rlguide.view.elements import Markup, folded, join, notes, table, tag
+from rlguide.view.letters import pieces
+from rlguide.view.metrics import MAIN, METRICS, Metric, metric_rows
+from rlguide.view.text import duration, number
+
+MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "–"}
+
+
+# ------------------------------------------------------------------------------------------------- before a run
+
+
+def plan_html(plan: records.Plan) -> Markup:
+    """What a launch would start."""
+    return join(table(plain.plan_rows(plan), caption="What a launch would start"), notes(plan.notes))
+
+
+def report_html(report: records.MachineReport) -> Markup:
+    """The verdict and every check, with what to do about it."""
+    rows = [(c.title, f"{MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in report.checks]
+    head = ("check", "result", "seen", "wanted", "what to do")
+    return join(
+        notes([report.verdict]), table(rows, caption=f"This machine, for the engine {report.engine}", head=head)
+    )
+
+
+def config_html(config: RunConfig) -> Markup:
+    """What differs from the preset, and the whole file behind a fold."""
+    return join(difference_html(config), folded("all settings, as config.toml", tag("pre", config.to_toml())))
+
+
+def difference_html(config: RunConfig) -> Markup:
+    """What differs from the preset."""
+    rows, base = config.difference(), f"preset {config.preset}"
+    if not rows:
+        return notes([f"No difference from {base}."])
+    return table(rows, caption=f"What differs from {base}", head=("key", base, "here"))
+
+
+# --------------------------------------------------------------------------------------------------------- a run
+
+
+def run_html(record: records.RunRecord, steps: Sequence[records.StepRecord] = ()) -> Markup:
+    """Where a run stands, with its last steps."""
+    return join(card(record, steps), metrics_html(steps), all_metrics_html(steps))
+
+
+def card(record: records.RunRecord, steps: Sequence[records.StepRecord]) -> Markup:
+    """State, progress and time of a run in plain words."""
+    plan = record.plan
+    done = steps[-1].completed_updates if steps else 0
+    told = plain.progress_text(record, steps)
+    return tag(
+        "div",
+        tag("p", tag("strong", record.name), f": {plain.state_text(record)}"),
+        notes([record.reason]),
+        tag("p", tag("progress", value=done, max=plan.max_steps, aria_label="steps done"), f" {told}"),
+        tag("p", f"{duration(record.elapsed_s)} elapsed, of at most {duration(plan.time_limit_s)}"),
+        tag("p", f"engine {plan.engine} ({plan.release}); {plan.directory}", class_="soft"),
+        class_="card",
+    )
+
+
+def metrics_html(steps: Sequence[records.StepRecord], *, of: Sequence[Metric] = METRICS[:MAIN]) -> Markup:
+    """Metrics of the last three steps, with what each means."""
+    shown = list(steps[-3:])
+    if not shown:
+        return notes(["No training step has been recorded yet."])
+    rows = [(*cells, tag("span", meaning, class_="soft")) for *cells, meaning in metric_rows(shown, of)]
+    return table(
+        rows, caption="The last steps", head=("metric", *(f"step {step.step}" for step in shown), "what it means")
+    )
+
+
+def all_metrics_html(steps: Sequence[records.StepRecord]) -> Markup:
+    """Every metric of the last steps, behind a fold."""
+    return folded("all metrics of the last steps", metrics_html(steps, of=METRICS)) if steps else Markup()
+
+
+def logs_html(logs: Mapping[str, Sequence[str]]) -> Markup:
+    """The ends of log files, each behind a fold."""
+    empty = "(nothing yet)"
+    return join(
+        *(
+            folded(f"log of the {name}, last lines", tag("pre", "\n".join(lines) or empty))
+            for name, lines in logs.items()
+        )
+    )
+
+
+def picture(png: str, *, alt: str, caption: str) -> Markup:
+    """A PNG image in base64, with a text for those who do not see it."""
+    image = Markup(f'<img alt="{escape(alt)}" src="data:image/png;base64,{png}">')
+    return tag("figure", image, tag("figcaption", caption, class_="soft"))
+
+
+# ----------------------------------------------------------------------------------------------------- completions
+
+
+def letters_html(answer: str, text: str) -> Markup:
+    """An answer with the letters that count underlined and the others struck through."""
+    return tag("span", *(tag("u" if right else "s", piece) for piece, right in pieces(answer, text)), class_="text")
+
+
+def comparing_html(answer: str, text: str) -> Markup:
+    """An answer below what was wanted, and their similarity."""
+    wanted = tag("span", text[::-1], class_="text")
+    rows = [
+        ("wanted", wanted),
+        ("answer", letters_html(answer, text)),
+        ("similarity", f"{similarity(answer, text):.3f}"),
+    ]
+    return join(table(rows, caption="Letter by letter"), LEGEND)
+
+
+LEGEND = tag(
+    "p", tag("u", "underlined"), ": counts as right; ", tag("s", "struck through"), ": does not.", class_="soft"
+)
+
+
+def completion_html(completion: str, text: str) -> Markup:
+    """A completion, with the letters of its answer marked."""
+    found = ANSWER.search(completion)
+    if found is None:
+        shown = tag("span", completion or "(empty)", class_="text")
+        return join(shown, tag("div", "no answer between the tags", class_="soft"))
+    start, end = found.span(1)
+    around = [tag("span", part, class_="text soft") for part in (completion[:start], completion[end:])]
+    return join(around[0], letters_html(found[1].strip(), text), around[1])
+
+
+def rollouts_html(rollouts: Sequence[records.Rollout]) -> Markup:
+    """The rollouts of a step by text, the best first; the first group is open."""
+    groups: dict[str, list[records.Rollout]] = {}
+    for rollout in rollouts:
+        groups.setdefault(rollout.text, []).append(rollout)
+    return join(LEGEND, *(_group(text, group, opened=n == 0) for n, (text, group) in enumerate(groups.items())))
+
+
+def _group(text: str, group: list[records.Rollout], *, opened: bool) -> Markup:
+    ordered = sorted(group, key=lambda rollout: -rollout.reward)
+    mean = sum(rollout.reward for rollout in group) / len(group)
+    title = f"“{text}”: {len(group)} rollouts, mean reward {mean:.3f}, best {ordered[0].reward:.3f}"
+    rows = [
+        (n, number(r.reward), number(r.advantage), completion_html(r.completion, text))
+        for n, r in enumerate(ordered, 1)
+    ]
+    wanted = tag("p", "wanted: ", tag("span", text[::-1], class_="text"))
+    return folded(
+        title, wanted, table(rows, caption="Best first", head=("", "reward", "advantage", "completion")), opened=opened
+    )
+
+
+def trial_html(trial: records.Trial) -> Markup:
+    """One text, and what each policy made of it."""
+    rows = [
+        (f"{attempt.label}{', drawn' if drawn else ''}", *_sample(sample))
+        for attempt in trial.attempts
+        for drawn, sample in enumerate((attempt.answer, *attempt.samples))
+    ]
+    asked = [
+        (name, tag("span", text, class_="text")) for name, text in (("text", trial.text), ("wanted", trial.text[::-1]))
+    ]
+    head = ("policy", "reward", "completion")
+    return join(table(asked, caption="The task"), table(rows, caption="What each policy made of it", head=head), LEGEND)
+
+
+def _sample(sample: records.EvalSample) -> tuple[object, Markup]:
+    if sample.error is not None:
+        return None, join(f"error: {sample.error}")
+    return number(sample.reward), completion_html(sample.completion, sample.text)
+
+
+# ------------------------------------------------------------------------------------------------------ evaluations
+
+
+def evaluation_html(evaluation: records.Evaluation) -> Markup:
+    """One policy's result."""
+    title = plain.evaluation_title(evaluation)
+    return join(table(plain.evaluation_rows(evaluation), caption=title), notes(evaluation.notes))
+
+
+def comparison_html(comparison: records.Comparison) -> Markup:
+    """Two policies side by side, the verdict, and samples behind a fold."""
+    head = ("", comparison.before.label, comparison.after.label)
+    numbers = table(plain.comparison_rows(comparison), caption="Before and after", head=head)
+    return join(
+        numbers, tag("p", tag("strong", comparison.verdict)), folded("samples side by side", samples_html(comparison))
+    )
+
+
+def samples_html(comparison: records.Comparison, *, count: int = 8) -> Markup:
+    """The first answers of both policies to the first `count` texts, side by side."""
+    before, after = plain.first_samples(comparison.before), plain.first_samples(comparison.after)
+    head = ("text", "reward", comparison.before.label, "reward", comparison.after.label)
+    rows = [(text, *_sample(before[text]), *_sample(after[text])) for text in list(before)[:count] if text in after]
+    return join(table(rows, caption="The same texts, before and after", head=head), LEGEND)
+
+
+def record_html(record: BaseModel) -> Markup:
+    """Any record, one field a row."""
+    return table(plain.record_rows(record), caption=type(record).__name__)

@@ -1,0 +1,183 @@
+"""The command line at its edges: streams that are odd, options that contradict, places that cannot be used."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from toy import toy_plan
+
+from rlguide.console import changes_asked
+from rlguide.run import launch
+from rlguide.slot import cpu_slot
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+PROGRAM = shlex.join([sys.executable, "-c", "from rlguide.cli import main; main()"])
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Runs the command line by a shell, with redirections and variables."""
+
+    def run(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            f"{PROGRAM} {line}",
+            shell=True,
+            cwd=tmp_path,
+            env=os.environ | variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=90,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def run_of_an_hour_ago(outputs: Path) -> Path:
+    launch(toy_plan(outputs / "one")).wait(30)
+    return outputs / "one"
+
+
+# --------------------------------------------------------------------------------------------- --set beside options
+
+
+def test_what_is_set_counts_for_keys_that_are_options_too(shell: Shell):
+    changes = "max_steps=5 seed=7 run_name=mine time_limit_s=99.0 wandb.mode=offline"
+
+    done = shell(f"train --dry-run --json {' '.join(f'--set {change}' for change in changes.split())}")
+
+    plan = json.loads(done.stdout)
+    config = tomllib.loads(plan["files"]["config.toml"])
+    assert (plan["max_steps"], config["seed"], Path(plan["directory"]).name) == (5, 7, "mine")
+    assert (plan["time_limit_s"], config["wandb"]["mode"]) == (99.0, "offline")
+
+
+@pytest.mark.parametrize("change", ["max_steps=true", "seed=-1", "run_name=..", "engine=prime-rl"])
+def test_what_is_set_is_checked_for_keys_that_are_options_too(shell: Shell, change: str):
+    done = shell(f"train --dry-run --set {change}")
+
+    assert done.returncode in {1, 2}
+    assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        (["max_steps=5"], {"max_steps": 6}),
+        (["wandb.mode=offline"], {"wandb_mode": "off"}),
+        (["seed=1", "seed=2"], {}),
+    ],
+)
+def test_a_key_that_is_given_twice_differently_is_refused(settings: list[str], options: dict):
+    with pytest.raises(typer.BadParameter, match="given twice"):
+        changes_asked(settings, **options)
+
+
+def test_a_key_that_is_given_twice_alike_is_taken():
+    assert changes_asked(["max_steps=5", "wandb_mode=off"], max_steps=5, seed=None) == {
+        "max_steps": 5,
+        "wandb.mode": "off",
+    }
+
+
+# ------------------------------------------------------------------------------------------------------ odd streams
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_some_letters_gets_the_others(shell: Shell, run_of_an_hour_ago: Path, encoding: str):
+    listed, watched = (shell(line, PYTHONIOENCODING=encoding) for line in ("runs", "watch one"))
+
+    assert (listed.returncode, watched.returncode) == (0, 0)
+    assert "0.000 ? 0.200" in listed.stdout
+    assert "Traceback" not in listed.stderr + watched.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full: Linux")
+def test_output_that_does_not_fit_is_one_error(shell: Shell, run_of_an_hour_ago: Path):
+    done = shell("runs >/dev/full")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "error: [Errno 28] No space left on device",
+        "hint: the disk is full: free some space, then try again",
+    ]
+
+
+def test_where_nobody_can_be_asked_nothing_is_removed(shell: Shell, run_of_an_hour_ago: Path):
+    done = shell("clean one <&-")
+
+    assert done.returncode == 2
+    assert "give --yes" in done.stderr
+    assert run_of_an_hour_ago.exists()
+
+
+def test_closed_output_does_no_harm(shell: Shell, run_of_an_hour_ago: Path):
+    assert shell("runs >&- 2>&-").returncode == 0
+
+
+# ------------------------------------------------------------------------------------------- places and names
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"watch {'a' * 300}",
+        f"stop {'a' * 300}",
+        f"evaluate {'a' * 300}",
+        "watch '~nobody-of-that-name/x'",
+        "train --dry-run --output-dir ''",
+        "train --dry-run --output-dir file",
+        "train --dry-run --output-dir file/below",
+        f"train --dry-run --output-dir {'a' * 300}",
+    ],
+)
+def test_a_place_that_cannot_be_is_one_clear_error(shell: Shell, tmp_path: Path, line: str):
+    (tmp_path / "file").write_text("")
+
+    done = shell(line)
+
+    assert done.returncode in {1, 2}
+    assert done.stdout == ""
+    assert "rror: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_outputs_folder_of_nobody_is_one_clear_error(shell: Shell):
+    done = shell("runs", RLGUIDE_OUTPUTS="~nobody-of-that-name/x")
+
+    assert done.returncode == 1
+    assert "'~nobody-of-that-name/x' cannot be a path" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_hints_about_a_run_elsewhere_name_its_directory(shell: Shell, tmp_path: Path):
+    launch(toy_plan(tmp_path / "else where", exit_at=1)).wait(30)
+
+    assert f"rlguide clean '{tmp_path}/else where'" in shell("watch 'else where'").stderr
+
+
+# -------------------------------------------------------------------------------------------------- the warm start
+
+
+def test_help_about_the_warm_start_and_its_mistakes_need_no_processor(shell: Shell):
+    with cpu_slot("another"):
+        helped, mistaken, refused = (shell(f"warm-start {options}") for options in ("--help", "", "--output new"))
+
+    assert helped.returncode == 0
+    assert "--hidden" in helped.stdout
+    assert mistaken.returncode == 2
+    assert "--output" in mistaken.stderr
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("error: the CPU is in use by another")
