@@ -204,8 +204,11 @@ def _save(asked: RunConfig) -> str:
         return (
             f"not saved: the run {asked.run_name} was launched with other values. Choose another run_name, or clean it."
         )
-    files.directory.mkdir(parents=True, exist_ok=True)
-    write_config(asked, files.config)
+    try:
+        files.directory.mkdir(parents=True, exist_ok=True)
+        write_config(asked, files.config)
+    except OSError as error:
+        return f"not saved: {error}"
     return f"saved as {files.config}"
 
 

@@ -92,6 +92,15 @@ def test_a_run_that_was_launched_keeps_its_configuration(form: Form, outputs: Pa
     assert "not saved" not in form.verdict
 
 
+def test_a_folder_that_cannot_be_written_is_told_and_the_configuration_is_still_there(outputs: Path):
+    outputs.write_text("a file where the folder should be")
+
+    form = edit(from_preset("tiny"))
+
+    assert "not saved" in form.verdict
+    assert form.config == from_preset("tiny")
+
+
 def test_the_form_without_a_notebook_is_a_text(form: Form):
     form.fields["max_steps"].value = 5
 
