@@ -19,7 +19,7 @@ from rlguide import checks, console, engines, evaluation, headless, progress, re
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
 from rlguide.paths import outputs_root
-from rlguide.records import Record, RunRecord, Status
+from rlguide.records import Record, RunRecord, Status, StoppedBy
 from rlguide.view import text
 
 INTERRUPTED = 130
@@ -217,7 +217,8 @@ def tutorial(
 )
 def warm_start(context: typer.Context) -> None:
     """Make the tiny policy's warm start anew."""
-    program = [sys.executable, "-m", "rlguide.programs.warm_start", *context.args]
+    # -P: a file in the working directory that is called like a module must not be imported in its place.
+    program = [sys.executable, "-P", "-m", "rlguide.programs.warm_start", *context.args]
     raise typer.Exit(subprocess.run(program, check=False).returncode)
 
 
@@ -270,7 +271,8 @@ def _explain_end(started: run.Run, record: RunRecord) -> None:
     lines = "\n".join(f"  {line}" for line in started.tail(component, 8))
     print(f"end of the {component}'s log:\n{lines}\nlook: {started.directory}", file=sys.stderr)
     name = shlex.quote(started.argument)
-    hint = f"no checkpoint was saved: mend what the log says, then rlguide clean {name}, and train anew"
+    mend = "give it more time" if record.stopped_by is StoppedBy.TIME_CAP else "mend what the log says"
+    hint = f"no checkpoint was saved: {mend}, then rlguide clean {name}, and train anew"
     if started.checkpoint:
         hint = f"rlguide resume {name} goes on from the last checkpoint"
     if record.made_in:

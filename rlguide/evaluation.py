@@ -32,6 +32,8 @@ Progress = Callable[[str, int, int], object]
 """Called with what is measured, the rollouts done, and the rollouts in all."""
 
 GPU_CONCURRENCY = 32
+PROBE_BYTES = 2**20
+"""What an evaluation writes at least; a disk without it is full."""
 SLOT_WAIT_S = 10.0
 """A training that has just ended frees the processor within seconds."""
 
@@ -151,7 +153,7 @@ def _empty(workdir: Path) -> None:
     shutil.rmtree(workdir, ignore_errors=True)
     with refusals_told("write the evaluation's files", workdir, EvaluationError):
         workdir.mkdir(parents=True, exist_ok=True)
-        write_atomically(workdir / ".probe", "can be written")
+        write_atomically(workdir / ".probe", "x" * PROBE_BYTES)
         (workdir / ".probe").unlink()
 
 

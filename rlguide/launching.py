@@ -16,12 +16,15 @@ from rlguide.files import refusals_told, write_atomically
 from rlguide.paths import RunFiles
 from rlguide.process import MARK
 from rlguide.records import Plan, RunRecord, State
+from rlguide.slot import cpu_slot
 from rlguide.store import locked, read_record, write_record
 from rlguide.tail import last_lines
 
 SIGN_IN_S = 30.0
 """Longest time for a supervisor to sign in; it takes under a second on a machine that is not overloaded."""
 POLL_S = 0.02
+SLOT_WAIT_S = 1.0
+"""Another launch looks for a moment only."""
 
 
 @contextmanager
@@ -56,8 +59,12 @@ def begin_attempt(
 ) -> None:
     """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
 
-    `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `LaunchError` or `OSError`.
+    `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `Busy` while another process has the
+    processor that the run needs, `LaunchError`, or `OSError`.
     """
+    if plan.exclusive_cpu:
+        with cpu_slot(f"a launch in {files.directory}", wait_s=SLOT_WAIT_S):
+            pass  # now, not as a run that failed at once; the supervisor takes it for good
     if config is not None:
         write_config(config, files.config)
     for name, text in plan.files.items():

@@ -67,6 +67,7 @@ class RunFiles:
         self.notebooks = self.directory / "notebooks"
         self.report = self.directory / "report.html"
         self.supervisor_log = self.directory / "supervisor.log"
+        self.reserve = self.directory / ".reserve"
         self.lock = self.directory / "run.lock"
         self.supervisor_lock = self.directory / "supervisor.lock"
         self.stop_request = self.directory / "stop-request"

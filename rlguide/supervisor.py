@@ -5,11 +5,12 @@ asked to stop by the file `stop-request` or by SIGTERM, SIGINT or SIGHUP.
 """
 
 import logging
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ FAILURE_GRACE_S = 10.0
 """Grace for the siblings of a process that died: there is nothing left to save."""
 LAST_WRITE_S = 30.0
 """How long the end of a run tries to get onto a full disk."""
+RESERVE_BYTES = 2**17
+"""Kept on the disk while a run lives, and given back when its end cannot be written: `run.json` takes far less."""
+SLOT_WAIT_S = 2.0
+"""A launch of another run looks for a moment whether the processor is free."""
 PREDECESSOR_S = 10.0
 """How long the supervisor of the attempt before may take to be gone."""
 
@@ -70,9 +75,11 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         self._update(state=State.STARTING, supervisor=own_identity())
+        with suppress(OSError):  # a full disk: then there is none
+            self._files.reserve.write_bytes(bytes(RESERVE_BYTES))
         owner = f"the run {self._record.name!r} in {self._files.directory}"
         try:
-            with cpu_slot(owner) if self._plan.exclusive_cpu else nullcontext():
+            with cpu_slot(owner, wait_s=SLOT_WAIT_S) if self._plan.exclusive_cpu else nullcontext():
                 ending = self._end(self._live())
         except (Busy, LaunchError) as error:
             ending = Ending(State.FAILED, f"{error.message}; {error.hint}")
@@ -208,6 +215,8 @@ class Supervisor:
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
         elif ending.state is State.STOPPED:  # counted now: steps may have been done while it was ending
             ending = replace(ending, reason=f"{ending.reason} {self._done()}")
+        elif ending.state is State.FAILED and shutil.disk_usage(self._files.directory).free < RESERVE_BYTES:
+            ending = replace(ending, reason=f"{ending.reason}; the disk of the run directory is full")
         if left:
             pids = ", ".join(str(identity.pid) for identity in left)
             told = f"{ending.reason or ending.state}; could not be killed, probably stuck in a driver: pid {pids}"
@@ -230,7 +239,9 @@ class Supervisor:
         log.info("over: %s%s", ending.state, f", {ending.reason}" if ending.reason else "")
         deadline = time.monotonic() + LAST_WRITE_S
         while not self._update(components=components, **vars(ending)) and time.monotonic() < deadline:
-            time.sleep(1)
+            self._files.reserve.unlink(missing_ok=True)
+            time.sleep(0.5)
+        self._files.reserve.unlink(missing_ok=True)
 
     # --------------------------------------------------------------------------------------------------- writing
 

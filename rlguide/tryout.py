@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from rlguide import engines
 from rlguide.child import TAIL_LINES, running
 from rlguide.config import RunConfig
 from rlguide.environment.reward import reward
-from rlguide.errors import EvaluationError, TextError
+from rlguide.errors import ConfigError, EvaluationError, TextError
 from rlguide.evaluation import serving_environment
 from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
@@ -20,14 +21,17 @@ from rlguide.slot import cpu_slot
 from rlguide.tail import last_lines
 
 TIME_LIMIT_S = 300.0
+MAX_CHARACTERS = 500
+"""Of a text to try; far longer than any text of the task, and all that a reader waits for."""
+MAX_SAMPLES = 64
 
 
 def try_text(run: Run | RunConfig | Path | str, text: str, *, samples: int = 0) -> Trial:
     """What a run's warm start and its trained policy make of `text`; the trained one is left out while there is none.
 
     `run` is a handle, a run directory, a run's name, or the configuration of a run that does not exist yet.
-    `samples` completions are drawn besides the greedy one. Raises `TextError` for a text that a policy cannot spell
-    and `Busy` while a training has the processor.
+    `samples` completions, at most 64, are drawn besides the greedy one. Raises `TextError` for a text that a policy
+    cannot spell or that is too long, `ConfigError` for more samples, and `Busy` while a training has the processor.
     """
     if isinstance(run, RunConfig):
         plan, weights = engines.plan(run), None
@@ -42,6 +46,8 @@ def try_policies(
     policies: Mapping[str, str], text: str, *, samples: int = 0, seed: int = 0, gpus: tuple[int, ...] = ()
 ) -> Trial:
     """What each of `policies` (label → folder or Hub name) makes of `text`; see `try_text`."""
+    if not 0 <= samples <= MAX_SAMPLES:
+        raise ConfigError(f"samples = {samples}: from 0 to {MAX_SAMPLES} can be drawn")
     for policy in policies.values():
         require_spellable(policy, text)
     with nullcontext() if gpus else cpu_slot("trying a text"):
@@ -59,13 +65,20 @@ def try_policies(
 
 
 def require_spellable(policy: str, text: str) -> None:
-    """Raises `TextError` for an empty text, and for characters that the policy's tokenizer does not have."""
+    """Raises `TextError` for a text that is empty or too long, or has characters that the policy's tokenizer lacks.
+
+    Also for a chat's markers in it: the tokenizer takes each for one token, not for its letters.
+    """
     if not text.strip():
-        raise TextError(f"nothing to reverse in {text!r}", hint="type a sentence")
+        raise TextError(f"nothing to reverse in {text[:40]!r}", hint="type a sentence")
+    if len(text) > MAX_CHARACTERS:
+        raise TextError(f"{len(text)} characters are too many", hint=f"type at most {MAX_CHARACTERS}")
+    if marker := next((marker for marker in _markers(policy) if marker in text), None):
+        raise TextError(f"the text holds {marker!r}, a marker and no letters to this policy", hint="leave it out")
     missing = unspellable(policy, text)
     if missing:
         named = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in missing)
-        hint = "this policy knows letters, digits and punctuation of the English keyboard"
+        hint = "this policy knows letters, digits and punctuation of the English keyboard, and line breaks"
         raise TextError(f"the policy cannot spell {named} in {text!r}", look=policy, hint=hint)
 
 
@@ -74,14 +87,21 @@ def unspellable(policy: str, text: str) -> tuple[str, ...]:
 
     Tokenizers without an unknown token spell everything in bytes. A Hub policy is not looked at.
     """
-    path = Path(policy) / "tokenizer.json"
-    if not path.is_file():
-        return ()
-    tokenizer = json.loads(path.read_text(encoding="utf-8"))
-    if not tokenizer["model"].get("unk_token"):
+    tokenizer = _tokenizer(policy)
+    if not tokenizer or not tokenizer["model"].get("unk_token"):
         return ()
     known = {*tokenizer["model"]["vocab"], *(token["content"] for token in tokenizer["added_tokens"])}
     return tuple(dict.fromkeys(character for character in text if character not in known))
+
+
+def _markers(policy: str) -> list[str]:
+    tokenizer = _tokenizer(policy) or {}
+    return [token["content"] for token in tokenizer.get("added_tokens", ()) if len(token["content"]) > 1]
+
+
+def _tokenizer(policy: str) -> dict[str, Any] | None:
+    path = Path(policy) / "tokenizer.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _complete(policies: list[str], text: str, samples: int, seed: int, gpus: tuple[int, ...]) -> list[dict]:
@@ -91,7 +111,7 @@ def _complete(policies: list[str], text: str, samples: int, seed: int, gpus: tup
         texts, out, log = folder / "texts.json", folder / "out.json", folder / "complete.log"
         texts.write_text(json.dumps([text]), encoding="utf-8")
         options = ("--texts", str(texts), "--out", str(out), "--samples", str(samples), "--seed", str(seed))
-        argv = (sys.executable, "-m", "rlguide.programs.complete", *policies, *options)
+        argv = (sys.executable, "-P", "-m", "rlguide.programs.complete", *policies, *options)
         with running(argv, log, env=serving_environment(policies[0], gpus)) as child:
             try:
                 ended = f"exit code {child.wait(TIME_LIMIT_S)}"

@@ -18,7 +18,7 @@ from rlguide.run import launch
 from rlguide.slot import cpu_slot
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-PROGRAM = shlex.join([sys.executable, "-c", "from rlguide.cli import main; main()"])
+PROGRAM = shlex.join([sys.executable, "-P", "-c", "from rlguide.cli import main; main()"])
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -169,6 +169,12 @@ def test_hints_about_a_run_elsewhere_name_its_directory(shell: Shell, tmp_path: 
 
 
 # -------------------------------------------------------------------------------------------------- the warm start
+
+
+def test_a_file_called_like_a_module_is_not_imported_in_its_place(shell: Shell, tmp_path: Path):
+    (tmp_path / "rlguide.py").write_text("raise SystemExit('shadowed')")
+
+    assert "shadowed" not in shell("warm-start --help").stderr
 
 
 def test_help_about_the_warm_start_and_its_mistakes_need_no_processor(shell: Shell):

@@ -19,7 +19,7 @@ from rlguide.records import EvalSample, Evaluation, RunRecord, Sampling, State
 from rlguide.server import free_port, serving
 from rlguide.statistics import summarise
 from rlguide.store import write_record
-from rlguide.tryout import require_spellable
+from rlguide.tryout import require_spellable, try_policies
 from rlguide.vf_eval import run_vf_eval, saved_rows, to_sample
 
 STUB = Path(__file__).with_name("stub_server.py")
@@ -254,6 +254,26 @@ def test_a_tokenizer_of_bytes_spells_everything(policy: Path):
     (policy / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": model}))
 
     require_spellable(str(policy), "日本語")
+
+
+def test_markers_of_a_chat_are_no_letters(policy: Path):
+    tokenizer = json.loads((policy / "tokenizer.json").read_text())
+    tokenizer["added_tokens"] = [{"content": marker} for marker in ("<|im_end|>", "<unk>", "b")]
+    (policy / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    for marker in ("<|im_end|>", "<unk>"):
+        with pytest.raises(TextError, match="a marker and no letters"):
+            require_spellable(str(policy), f"ab{marker}")
+    require_spellable(str(policy), "ab")
+
+
+def test_a_text_that_is_too_long_and_too_many_samples_are_refused_with_the_limit(policy: Path):
+    with pytest.raises(TextError, match="501 characters are too many") as refused:
+        require_spellable(str(policy), "a" * 501)
+    with pytest.raises(ConfigError, match="from 0 to 64"):
+        try_policies({"warm start": str(policy)}, "abc", samples=65)
+
+    assert "500" in refused.value.hint
 
 
 def test_an_empty_text_is_refused(policy: Path):

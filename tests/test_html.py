@@ -136,7 +136,7 @@ def test_the_last_steps_show_every_known_metric_with_unit_and_meaning():
 def test_metrics_that_an_engine_does_not_have_are_left_out():
     said = Reader(html.metrics_html(steps())).words
 
-    assert "mean reward (0 to 1)" in said
+    assert "mean reward (0\u00a0to\u00a01)" in said
     assert "mismatch" not in said
 
 

@@ -12,11 +12,12 @@ import psutil
 import pytest
 from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
 
+from rlguide.errors import Busy
 from rlguide.files import write_atomically
 from rlguide.history import parse_steps
 from rlguide.process import is_alive
 from rlguide.records import Process, State, StepRecord, StoppedBy
-from rlguide.run import launch
+from rlguide.run import launch, list_runs
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog
 
@@ -186,13 +187,12 @@ def test_much_output_before_the_first_step_blocks_nothing(directory: Path):
     assert (directory / ENGINE / "logs" / "trainer.log").stat().st_size > 4_900_000
 
 
-def test_a_second_run_on_the_cpu_fails_and_names_the_first(directory: Path):
-    with cpu_slot("a test"):
-        end = launch(toy_plan(directory, exclusive_cpu=True)).wait(30)
+def test_a_second_run_on_the_cpu_is_refused_before_it_begins_and_the_first_is_named(directory: Path):
+    with cpu_slot("a test"), pytest.raises(Busy, match="the CPU is in use by a test"):
+        launch(toy_plan(directory, exclusive_cpu=True))
 
-    assert end.state is State.FAILED
-    assert "the CPU is in use by a test" in end.reason
-    assert end.components == ()
+    assert list_runs() == []
+    assert launch(toy_plan(directory, exclusive_cpu=True)).wait(30).state is State.SUCCEEDED  # the name is still free
 
 
 def test_a_run_on_the_cpu_leaves_the_slot_free(directory: Path):
@@ -238,6 +238,19 @@ def test_a_full_disk_does_not_end_the_supervision(small_disk: Path):
 
     assert (end.state, end.failed_component) == (State.FAILED, "trainer")
     assert "exit code" in end.reason
+
+
+@needs_mount
+def test_a_run_that_fails_on_a_full_disk_says_so_while_the_disk_is_full(small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy", start_s=2, steps=5))
+    eventually(lambda: run.record.components)
+
+    with full(small_disk):
+        end = run.wait(25)
+
+    assert (end.state, end.failed_component) == (State.FAILED, "trainer")
+    assert end.reason.endswith("the disk of the run directory is full")
+    assert not run.files.reserve.exists()
 
 
 @needs_mount

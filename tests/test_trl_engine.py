@@ -90,6 +90,11 @@ def test_an_empty_folder_is_no_model(tmp_path: Path):
         plan({"model.name": str(tmp_path)})
 
 
+def test_a_step_of_more_prompts_than_there_are_texts_is_refused():
+    with pytest.raises(ConfigError, match="a step of 1050 prompts: there are 1000 texts"):
+        plan({"orchestrator.batch_size": 2100, "orchestrator.rollouts_per_example": 2})
+
+
 def test_a_hub_name_is_passed_on_and_may_use_the_network():
     made = plan(source="guide")
 
@@ -122,4 +127,4 @@ def test_the_estimate_grows_with_the_steps_and_is_unknown_for_a_policy_never_mea
 
 def test_the_programs_are_this_interpreters_own():
     assert os.access(plan().processes[0].argv[0], os.X_OK)
-    assert plan().processes[0].argv[1:3] == ("-m", "rlguide.programs.train_trl")
+    assert plan().processes[0].argv[1:4] == ("-P", "-m", "rlguide.programs.train_trl")

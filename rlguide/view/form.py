@@ -39,7 +39,7 @@ class Form:
         self.fields = {key: _field(config, key) for key in FIELDS}
         self._verdict = ipywidgets.HTML()
         self._below: list[DisplayHandle] = []
-        rows = [ipywidgets.HBox([self.fields[key], ipywidgets.Label(hint)]) for key, (_, hint) in FIELDS.items()]
+        rows = [ipywidgets.HBox([self.fields[key], _hint(key)]) for key in FIELDS]
         self.box = ipywidgets.VBox([*rows, self._verdict])
         self._accept(config)
         for field in self.fields.values():
@@ -83,5 +83,11 @@ def _field(config: RunConfig, key: str) -> ipywidgets.ValueWidget:
     for part in key.split("."):
         value = getattr(value, part)
     kind = ipywidgets.FloatText if isinstance(value, float) else ipywidgets.IntText
-    layout = ipywidgets.Layout(width="17em")
-    return kind(value=value, description=FIELDS[key][0], style={"description_width": "9em"}, layout=layout)
+    layout = ipywidgets.Layout(width="18em", flex="0 0 auto")
+    return kind(value=value, description=FIELDS[key][0], style={"description_width": "10em"}, layout=layout)
+
+
+def _hint(key: str) -> ipywidgets.HTML:
+    """What the reader should know, in lines that break where the page is narrow; a label would be cut."""
+    hint = tag("div", FIELDS[key][1], style="line-height:1.3;padding-top:.4em")
+    return ipywidgets.HTML(hint, layout=ipywidgets.Layout(flex="1 1 10em"))

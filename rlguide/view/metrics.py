@@ -7,11 +7,11 @@ from rlguide.view.text import ABSENT
 
 Metric = tuple[str, str, str, str]
 METRICS: tuple[Metric, ...] = (
-    ("reward", "mean reward (0 to 1)", ".3f", "how similar the answers are to the true reversals; 0 without the tags"),
+    ("reward", "mean reward (0\u00a0to\u00a01)", ".3f", "similarity of answers to true reversals; 0 without tags"),
     ("right_form", "right form (share)", ".1%", "completions with an answer between the tags"),
     ("completion_tokens", "completion length (tokens)", ".1f", "mean over the batch"),
     ("seconds", "duration (s)", ".1f", "sampling, scoring and update together"),
-    ("reward_std", "spread of rewards (0 to 1)", ".3f", "standard deviation within the batch; no spread, no signal"),
+    ("reward_std", "spread of rewards (0\u00a0to\u00a01)", ".3f", "standard deviation in the batch; none, no signal"),
     ("degenerate_groups", "groups without signal (share)", ".1%", "groups whose rewards are all equal teach nothing"),
     ("truncated", "cut completions (share)", ".1%", "reached the longest allowed length and lost their closing tag"),
     ("entropy", "entropy (nats a token)", ".3f", "how undecided the policy is; falls as it settles"),
