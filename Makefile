@@ -1,7 +1,7 @@
 # The project's commands. `make` alone lists them; each makes the virtual environment first when it has to.
 #
 #   PYTHON=python3.12 make test       another Python (3.11 to 3.13)
-#   make run ARGS="--max-steps 5"     more arguments for `rlguide train`
+#   make run ARGS="--run-name short --max-steps 5"     more arguments for `rlguide train`
 #   make tutorial ENGINE=trl ARGS="-p max_steps 2"     another engine, more arguments for `rlguide tutorial`
 
 SHELL := /bin/bash
@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@rm -f $@
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else f"$(PYTHON) is Python {v[0]}.{v[1]}: rlguide needs 3.11 to 3.13.\nhint: PYTHON=python3.12 make …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv"; rm -rf $(VENV); exit 1; }
-	@echo "installing into $(VENV): about 2 GB, a few minutes"
+	@echo "installing into $(VENV): about 2 GB, more with CUDA libraries; a few minutes"
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	@touch $@
 

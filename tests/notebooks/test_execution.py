@@ -111,7 +111,10 @@ def test_every_cell_that_ends_with_something_shows_it_as_text_and_the_curve_as_a
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_answer_of_an_exercise_is_true(page: Path, series: Series):
-    exec(answers(page)[0], {"rlguide": rlguide, "run": rlguide.attach("quick")})
+    known = {"rlguide": rlguide, "settings": rlguide.parameters(QUICK)}
+    if page.stem[:2] in {"05", "06"}:  # these pages find a run in their first cells; 04 asks after a restart
+        known["run"] = rlguide.attach("quick")
+    exec(answers(page)[0], known)
 
 
 def test_running_a_finished_series_again_from_another_folder_trains_and_measures_nothing(
