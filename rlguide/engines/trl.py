@@ -58,7 +58,7 @@ class Trl:
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         policy = find_policy(config.model.name)
         _require_texts(config)
-        hardware = _hardware(config, machine)
+        hardware = _hardware(config, policy, machine)
         text = _engine_config(config, policy, hardware)
         return Plan(
             engine=self.name,
@@ -94,12 +94,12 @@ def _require_texts(config: RunConfig) -> None:
         raise ConfigError(f"a step of {prompts} prompts: there are {there} texts to train on", hint=hint)
 
 
-def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
+def _hardware(config: RunConfig, policy: str, machine: Machine) -> dict[str, Any]:
     """Device, precision and threads for this machine: one GPU when there is a free one, else the processor."""
     gpu = _choose_gpu(config, machine)
     threads = {
         "threads": machine.cores,
-        "generation_threads": generation_threads(find_policy(config.model.name), machine.cores),
+        "generation_threads": generation_threads(policy, machine.cores),
     }
     if gpu is None:
         return threads | {"gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
