@@ -25,6 +25,8 @@ from rlguide.records import Evaluation, RunRecord
 from rlguide.run import Run, launch
 
 STEPS = 20
+TURNS = 5
+BUSY_STEPS = 6
 SEEDS = range(5)
 PLAIN = Path(__file__).with_name("plain_trl.py")
 
@@ -43,30 +45,39 @@ def main() -> None:
 
 
 def speed(folder: Path) -> None:
-    """Twenty steps of 128 rollouts: ours, and the plain script, on the same checkpoint and texts."""
-    plain_start, plain_training = plain_trl(folder)
-    run = trained(folder, "speed")
-    record, steps = run.record, run.history.steps
-    ours = sum(step.seconds for step in steps)
-    per_step = f"({plain_training / STEPS:.2f} s a step)"
-    print(f"plain TRL : start-up {plain_start:.1f} s, training {plain_training:.1f} s {per_step}")
-    per_step = f"({ours / STEPS:.2f} s a step)"
-    print(f"rlguide   : launch to end {record.elapsed_s:.1f} s, training {ours:.1f} s {per_step}")
-    print(f"start-up  : {record.ready_s - steps[0].seconds:.1f} s from launch to the first step's beginning")
-    print(f"ratio     : {ours / plain_training:.2f} of plain TRL's training time")
-    print(f"memory    : {steps[-1].peak_memory_gib:.2f} GiB resident at most")
+    """Twenty steps of 128 rollouts: the plain script and ours by turns, on the same checkpoint and texts.
+
+    By turns, because a shared machine is faster in one minute than in the next.
+    """
+    plain, ours = [], []
+    for turn in range(TURNS):
+        start_s, training_s = plain_trl(folder)
+        run = trained(folder, f"speed-{turn}")
+        steps = run.history.steps
+        plain.append(training_s)
+        ours.append(sum(step.seconds for step in steps))
+        print(f"turn {turn}: plain TRL start-up {start_s:.1f} s, training {training_s:.1f} s", flush=True)
+        begun_s = run.record.ready_s - steps[0].seconds
+        print(f"{'':8}rlguide   start-up {begun_s:.1f} s, training {ours[-1]:.1f} s", end=", ")
+        print(f"launch to end {run.record.elapsed_s:.1f} s, at most {steps[-1].peak_memory_gib:.2f} GiB", flush=True)
+    ratio = statistics.median(ours) / statistics.median(plain)
+    per_step = [statistics.median(seconds) / STEPS for seconds in (plain, ours)]
+    print(f"seconds a step: plain TRL {per_step[0]:.2f}, rlguide {per_step[1]:.2f}; ratio of the medians {ratio:.2f}")
 
 
 def busy(folder: Path) -> None:
-    """The same run alone and beside one process that keeps a core busy."""
-    alone = step_seconds(trained(folder, "alone", {"max_steps": 8}))
-    spinner = multiprocessing.Process(target=spin, daemon=True)
-    spinner.start()
-    try:
-        beside = step_seconds(trained(folder, "beside", {"max_steps": 8}))
-    finally:
-        spinner.kill()
-    print(f"alone {alone:.2f} s a step, beside a busy process {beside:.2f} s: {beside / alone:.2f} times")
+    """The same run alone and beside one process that keeps a core busy, by turns."""
+    alone, beside = [], []
+    for turn in range(TURNS):
+        alone += step_seconds(trained(folder, f"alone-{turn}", {"max_steps": BUSY_STEPS}))
+        spinner = multiprocessing.Process(target=spin, daemon=True)
+        spinner.start()
+        try:
+            beside += step_seconds(trained(folder, f"beside-{turn}", {"max_steps": BUSY_STEPS}))
+        finally:
+            spinner.kill()
+    medians = [statistics.median(seconds) for seconds in (alone, beside)]
+    print(f"alone {medians[0]:.2f} s a step, beside a busy process {medians[1]:.2f} s: {medians[1] / medians[0]:.2f} times")
 
 
 def seeds(folder: Path) -> None:
@@ -117,9 +128,9 @@ def said(evaluation: Evaluation) -> str:
     return f"{evaluation.mean:.3f} [{low:.3f}, {high:.3f}] = form {form:.3f} x similarity {similarity:.3f}"
 
 
-def step_seconds(run: Run) -> float:
-    """Median seconds of a step, the first left out."""
-    return statistics.median(step.seconds for step in run.history.steps[1:])
+def step_seconds(run: Run) -> list[float]:
+    """Seconds of each step, the first left out."""
+    return [step.seconds for step in run.history.steps[1:]]
 
 
 def spin() -> None:

@@ -51,7 +51,9 @@ def build_trainer(settings: dict[str, Any], output_dir: Path) -> trl.GRPOTrainer
     env = verifiers.load_environment(environment["id"], **environment.get("args", {}))
     scorer = Scorer(env.rubric, settings["orchestrator"]["rollouts_per_example"], output_dir / "rollouts")
     trainer = trl.GRPOTrainer(
-        model=load_policy(policy, settings["trl"]),
+        model=AutoModelForCausalLM.from_pretrained(
+            policy, dtype=torch.float32, attn_implementation=settings["trl"]["attention"]
+        ),
         processing_class=AutoTokenizer.from_pretrained(policy, padding_side="left"),
         reward_funcs=scorer,
         args=grpo_config(settings, output_dir),
@@ -61,25 +63,6 @@ def build_trainer(settings: dict[str, Any], output_dir: Path) -> trl.GRPOTrainer
     trainer.add_callback(Saver(trainer, output_dir))
     trainer.remove_callback(PrinterCallback)  # `Reporter` prints what a reader wants to know
     return trainer
-
-
-def load_policy(policy: str, hardware: dict[str, Any]) -> Any:
-    """The warm start in float32, set to generate with its own number of threads.
-
-    Generation makes thousands of small products, for which waking a second thread costs more than it brings.
-    """
-    model = AutoModelForCausalLM.from_pretrained(policy, dtype=torch.float32, attn_implementation=hardware["attention"])
-    generate = model.generate
-
-    def generate_with_own_threads(*arguments: Any, **options: Any) -> Any:
-        torch.set_num_threads(hardware["generation_threads"])
-        try:
-            return generate(*arguments, **options)
-        finally:
-            torch.set_num_threads(hardware["threads"])
-
-    model.generate = generate_with_own_threads
-    return model
 
 
 def grpo_config(settings: dict[str, Any], output_dir: Path) -> trl.GRPOConfig:
