@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from rlguide import engines, probe
 from rlguide.config import from_preset
-from rlguide.errors import Busy, EngineMissing
+from rlguide.errors import Busy, ConfigError, EngineMissing
 from rlguide.paths import PACKAGE, TINY_POLICY, outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
@@ -56,11 +56,8 @@ class Question(NamedTuple):
     deadline_s: float = 5.0
 
 
-def check_machine(engine: str = "auto") -> MachineReport:
-    """Test what `engine` needs here: one verdict, and every check with what was seen. Changes nothing.
-
-    >>> print(check_machine().verdict)  # doctest: +SKIP
-    """
+def check_machine(engine: str = "auto", *, only: Sequence[str] = ()) -> MachineReport:
+    """Test what `engine` needs here, or `only` the named of it: one verdict, and every check. Changes nothing."""
     try:
         name = engines.find_engine(engines.AUTO if engine == "auto" else engine).name
     except EngineMissing as error:
@@ -69,19 +66,20 @@ def check_machine(engine: str = "auto") -> MachineReport:
         )
         return _report(engine, (absent,), None)
     machine = probe.machine()
-    return _report(name, ask(questions(machine)), machine)
+    asked = [q for q in questions(machine) if not only or {q.id, q.id.split(".")[0]} & {*only}]
+    if unknown := {*only} - {name for q in asked for name in (q.id, q.id.split(".")[0])}:
+        raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint="rlguide doctor --all lists them")
+    return _report(name, ask(asked), None if only else machine)
 
 
 def require(*names: str, engine: str = "auto") -> MachineReport:
-    """Stop with a hint unless the named checks (none: all) do not fail: the guard cell of a notebook.
+    """Stop with a hint unless the named checks (none: all) do not fail; the others are not made.
 
     A name is a check's id or the part before its dot: `"packages"` stands for `"packages.torch"` and the others.
-    Raises `EngineMissing`.
+    Raises `EngineMissing`, and `ConfigError` for a name that no check has.
     """
-    report = check_machine(engine)
-    asked = [check for check in report.checks if not names or {check.id, check.id.split(".")[0]} & set(names)]
-    failed = [check for check in asked if check.status is Status.FAIL]
-    if failed:
+    report = check_machine(engine, only=names)
+    if failed := [check for check in report.checks if check.status is Status.FAIL]:
         message = "\n".join(f"{check.title}: {check.seen} (wanted: {check.wanted})" for check in failed)
         raise EngineMissing(message, hint=failed[0].fix)
     return report
@@ -128,12 +126,14 @@ def _report(engine: str, checks: tuple[Check, ...], machine: Machine | None) -> 
     doubtful = [check.title for check in checks if check.status is Status.WARN]
     if failed:
         verdict = f"The {engine} engine cannot run here yet: {', '.join(failed)}."
+    elif machine is None:
+        verdict = f"Nothing is missing of what was asked: {', '.join(check.title for check in checks)}."
     else:
         took = engines.plan(from_preset("tiny"), machine=machine).estimate_s
         steps = f"20 steps of the tiny policy take about {took:.0f} s." if took else "No estimate of the time."
         verdict = f"The {engine} engine runs here. {steps}"
-        if doubtful:
-            verdict += f" In doubt: {', '.join(doubtful)}."
+    if doubtful and not failed:
+        verdict += f" In doubt: {', '.join(doubtful)}."
     return MachineReport(engine=engine, checks=checks, verdict=verdict)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlguide import checks
 from rlguide.checks import Finding, ImportTrial, Question, ask, check_machine, require
-from rlguide.errors import EngineMissing
+from rlguide.errors import ConfigError, EngineMissing
 from rlguide.records import Gpu, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 
@@ -66,6 +66,23 @@ def test_require_passes_on_a_good_machine_and_stops_with_the_fix_elsewhere(
         require("outputs")
     assert "RLGUIDE_OUTPUTS" in caught.value.hint
     assert require("python")
+
+
+def test_require_asks_only_what_is_named():
+    report = require("python", "packages.reverse_text")
+
+    assert [check.id for check in report.checks] == ["python", "packages.reverse_text"]
+    assert report.verdict == "Nothing is missing of what was asked: Python, reverse_text."
+
+
+def test_a_guard_that_asks_for_a_check_that_does_not_exist_is_no_guard():
+    with pytest.raises(ConfigError, match="no check disc"):
+        require("disc", "memory")
+
+
+def test_an_engine_that_is_missing_stops_every_guard():
+    with pytest.raises(EngineMissing, match="no prime-rl engine"):
+        require("python", engine="prime-rl")
 
 
 # ------------------------------------------------------------------------------------------------------ the runner
