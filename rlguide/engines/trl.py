@@ -35,7 +35,7 @@ GRACE_S = 60.0
 """A step on a slow processor must end before the checkpoint is saved."""
 START_UP_S = 10.0
 ROLLOUT_CORE_S = 0.0235
-"""Start-up with the exit, and core-seconds a rollout of the tiny policy: measured on two cores of an AMD EPYC (Zen 4) server."""
+"""Start-up with the exit, and core-seconds a rollout of the tiny policy: measured on two cores of a Zen 4 AMD EPYC."""
 
 
 class Trl:
