@@ -42,15 +42,20 @@ tutorial: $(INSTALLED)  ## execute all notebooks without a browser, and write a 
 lab: $(INSTALLED)  ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)
 
+# Most tests wait for small processes, so there are more workers than cores. Training takes all cores: one at a time.
+SIDE_BY_SIDE ?= -n 3
+NONE_CHOSEN := 5  # how pytest ends when ARGS leaves no test
+
 test: $(INSTALLED)  ## run all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not training" $(ARGS) || [ $$? = $(NONE_CHOSEN) ]
+	$(BIN)/python -m pytest -m training $(ARGS) || [ $$? = $(NONE_CHOSEN) ]
 
 test-fast: $(INSTALLED)  ## run the tests that start neither training nor a server
-	$(BIN)/python -m pytest -m "not training" $(ARGS)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not training" $(ARGS)
 
 test-core:  ## run the tests of the light core on another Python: make test-core PYTHON=python3.13
 	$(MAKE) install EXTRAS=dev VENV=$(VENV)-core
-	$(VENV)-core/bin/python -m pytest --core $(ARGS)
+	$(VENV)-core/bin/python -m pytest $(SIDE_BY_SIDE) --core $(ARGS)
 
 run: $(INSTALLED)  ## train the tiny policy, measure it before and after
 	$(BIN)/rlguide train --evaluate $(ARGS)
