@@ -52,7 +52,7 @@ def doctor(
     everything: Annotated[bool, typer.Option("--all", help="Show also what is well.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine and say what to mend."""
+    """Check this machine and say what to fix."""
     report = checks.check_machine(engine)
     _show(report, text.report_text(report, everything=everything), as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
@@ -88,7 +88,7 @@ def train(
     max_steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides prompts and samples.")] = None,
     engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
-    time_limit_s: Annotated[float | None, typer.Option(help="Wall-clock cap, seconds.")] = None,
+    time_limit_s: Annotated[float | None, typer.Option(help="Time limit, seconds.")] = None,
     wandb_mode: Annotated[str | None, typer.Option(help="off, offline or online.")] = None,
     output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="The run directory, instead of a name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would start, and start nothing.")] = False,
@@ -271,8 +271,8 @@ def _explain_end(started: run.Run, record: RunRecord) -> None:
     lines = "\n".join(f"  {line}" for line in started.tail(component, 8))
     print(f"end of the {component}'s log:\n{lines}\nlook: {started.directory}", file=sys.stderr)
     name = shlex.quote(started.argument)
-    mend = "give it more time" if record.stopped_by is StoppedBy.TIME_CAP else "mend what the log says"
-    hint = f"no checkpoint was saved: {mend}, then rlguide clean {name}, and train anew"
+    repair = "give it more time" if record.stopped_by is StoppedBy.TIME_LIMIT else "fix what the log says"
+    hint = f"no checkpoint was saved: {repair}, then rlguide clean {name}, and train anew"
     if started.checkpoint:
         hint = f"rlguide resume {name} goes on from the last checkpoint"
     if record.made_in:

@@ -134,7 +134,7 @@ class RunConfig(Section):
     seed: int = Field(0, ge=0, lt=2**32)
     """Decides prompts and samples; the same seed on the same machine gives the same curve."""
     time_limit_s: float = Field(600, ge=1, le=31_536_000)
-    """Wall-clock cap of a run, seconds; the run is saved and stopped when it is reached."""
+    """Time limit of a run, seconds; the run is saved and stopped when it is reached."""
     gpus: list[int] | None = None
     """GPUs to use, by index; unset, free ones are chosen."""
     model: Model = Model()
@@ -318,7 +318,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        hint = "mend that line, or start from `rlguide config`"
+        hint = "fix that line, or start from `rlguide config`"
         raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the configuration cannot be read: {error}", look=path) from error

@@ -249,7 +249,8 @@ def _list_html(things: list) -> str | None:
     """A list of runs as a table; any other list stays text."""
     if not things or not all(isinstance(thing, records.RunSummary) for thing in things):
         return None
-    return page(table(text.runs_rows(things), caption="Runs, the newest first", head=text.RUNS_HEAD))
+    rows, head = text.runs_table(things)
+    return page(table(rows, caption="Runs, the newest first", head=head))
 
 
 def _progress() -> evaluation.Progress:

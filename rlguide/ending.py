@@ -68,7 +68,7 @@ def remove(files: RunFiles) -> None:
     if mounted:
         hint = "unmount it first: what is on it does not belong to the run"
         raise RunOccupied(f"the run directory holds a mounted disk: {mounted[0]}", look=files.directory, hint=hint)
-    hint = "the record and what is left stay; mend that, then clean again"
+    hint = "the record and what is left stay; fix that, then clean again"
     with refusals_told("remove all of the run directory", files.directory, RunOccupied, hint=hint):
         for entry in files.directory.iterdir():
             if entry != files.record:

@@ -23,7 +23,7 @@ from rlguide.redact import redact_file, redacted
 from rlguide.reporting import report
 from rlguide.run import attach, list_runs
 from rlguide.tail import last_lines
-from rlguide.view.text import number
+from rlguide.view.written import number
 
 RUN_NAME = "tutorial"
 START_LIMIT_S = 120

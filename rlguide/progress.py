@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rlguide.history import History
 from rlguide.records import RunRecord
-from rlguide.view.text import number
+from rlguide.view.written import number
 
 Advance = Callable[[str, int, int], None]
 """Called with what is going on, how much is done, and how much there is in all."""

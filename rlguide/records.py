@@ -42,7 +42,7 @@ class Parameters(Record):
     max_steps: int | None = None
     seed: int | None = None
     time_limit_s: float | None = None
-    """Wall-clock cap of the run, seconds."""
+    """Time limit of the run, seconds."""
     gpus: list[int] | None = None
     """Indices of the GPUs to use."""
     wandb_mode: str | None = None
@@ -166,7 +166,7 @@ class Plan(Record):
     batch_size: int
     """Rollouts a step."""
     time_limit_s: float
-    """Wall-clock cap, seconds from launch."""
+    """Time limit, seconds from launch."""
     grace_s: float
     """Seconds between the request to end and the kill; longer than the engine's own clean-up."""
     exclusive_cpu: bool
@@ -211,7 +211,7 @@ class StoppedBy(StrEnum):
     """Who ended a run before its last step."""
 
     USER = "user"
-    TIME_CAP = "time cap"
+    TIME_LIMIT = "time cap"  # as stored runs have it; shown as "the time limit"
     SIGNAL = "signal"
 
 

@@ -168,7 +168,7 @@ class Supervisor:
         if self._files.stop_request.exists():
             return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
         if self._elapsed_s() >= self._plan.time_limit_s:
-            return Ending(State.STOPPED, f"time cap of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_CAP)
+            return Ending(State.STOPPED, f"time limit of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_LIMIT)
         return None
 
     def _done(self) -> str:

@@ -244,7 +244,7 @@ def test_a_run_is_stopped_resumed_and_removed(cli: Cli, outputs: Path):
     refused = cli("resume", "one")
     removed = cli("clean", "one", "--yes")
 
-    assert "stopped before its last step by the user" in stopped.stdout
+    assert "stopped by the user before its last step" in stopped.stdout
     assert resumed.returncode == 0
     assert "see it: rlguide watch one" in resumed.stderr
     assert (json.loads(ended.stdout)["state"], json.loads(ended.stdout)["attempt"]) == ("succeeded", 2)

@@ -110,6 +110,13 @@ def test_a_column_of_numbers_stands_right_and_what_was_not_measured_is_no_zero()
     assert '<td class="n">–</td><td>2</td>' in drawn
 
 
+def test_a_first_column_of_numbers_stands_right_too_and_times_stand_left():
+    drawn = table([(1, "2030-01-01 11:59"), (20, "2030-01-02 11:59")], caption="c", head=("step", "when"))
+
+    assert '<th scope="col" class="n">step</th><th scope="col">when</th>' in drawn
+    assert '<th scope="row" class="n">20</th><td>2030-01-02 11:59</td>' in drawn
+
+
 @pytest.mark.parametrize("status", Status)
 def test_a_check_says_its_result_in_a_word(status: Status):
     assert f" {status}</td>" in html.report_html(report(status))

@@ -133,7 +133,7 @@ def test_a_monitor_survives_an_interrupt_and_draws_the_end(outputs: Path):
     )
 
     assert "stopped" in stopped
-    assert "stopped before its last step by the user" in watched
+    assert "stopped by the user before its last step" in watched
 
 
 def test_progress_of_a_measurement_is_one_line_that_ends_complete():

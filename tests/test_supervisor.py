@@ -118,8 +118,8 @@ def test_the_time_cap_saves_first_and_says_so(directory: Path, during: str):
 
     end = run.wait(30)
 
-    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.TIME_CAP)
-    assert "time cap of 1 s" in end.reason
+    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.TIME_LIMIT)
+    assert "time limit of 1 s" in end.reason
     assert (directory / ENGINE / "checkpoints" / "last").exists()
 
 

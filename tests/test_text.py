@@ -22,6 +22,7 @@ from rlguide.records import (
     Trial,
 )  # fmt: skip
 from rlguide.view import text
+from rlguide.view.written import is_quantity, moment
 
 SAMPLES = (
     EvalSample(text="abc", completion="<reversed_text>cba</reversed_text>", reward=1.0),
@@ -79,6 +80,54 @@ def test_a_table_aligns_numbers_right_and_words_left():
     ]
 
 
+def test_a_heading_stands_as_its_column_does():
+    made = text.table([("one", "46 s", "0.100 → 0.700"), ("two", "–", "0.9%")], head=("run", "time", "reward"))
+
+    assert made.splitlines() == ["run  time         reward", "one  46 s  0.100 → 0.700", "two     –           0.9%"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["1", "-0.5", "+0.70", "1.5e-04", "12.5%", "–", "46 s", "2 min 05 s", "20 of 20", "0.100 → –", "119 / 1",
+     "0.8956 (0.870 to 0.910)", "3.1 MB in 4 files", "not there yet"],
+)  # fmt: skip
+def test_numbers_with_their_units_count_as_numbers(cell: str):
+    assert is_quantity(cell)
+
+
+@pytest.mark.parametrize(
+    "cell", ["", "run 1", "2026-11-30 11:59", "1 by 1", "20, 8 rollouts each", "in", "3.11.2 at x"]
+)
+def test_words_with_a_number_in_them_do_not(cell: str):
+    assert not is_quantity(cell)
+
+
+def test_a_time_is_told_to_the_minute_with_its_zone():
+    assert moment("2030-01-02T11:59:07.123456+00:00") == "2030-01-02 11:59 UTC"
+    assert moment("2030-01-02T11:59:07+02:00") == "2030-01-02 11:59 UTC+02:00"
+    assert moment(None) == "–"
+    assert moment("some day") == "some day"
+
+
+def test_a_list_of_runs_tells_times_in_one_zone_that_is_named_once(tmp_path: Path):
+    times = ("2030-01-02T11:59:07+00:00", "2030-01-02T11:59:07+02:00", None)
+    made = [RunSummary(name=f"r{n}", directory=tmp_path, state=None, created_at=t) for n, t in enumerate(times)]
+
+    said = text.runs_text(made, root=tmp_path).splitlines()
+
+    assert said[0].endswith("launched (UTC)")
+    assert [line.rpartition("  ")[2] for line in said[1:]] == ["2030-01-02 11:59", "2030-01-02 09:59", "–"]
+
+
+def test_a_record_tells_its_times_and_durations_in_words():
+    rows = dict(text.record_rows(evaluation()))
+
+    assert rows["created at"] == "2030-01-01 00:00 UTC"
+    assert dict(text.record_rows(RunSummary(name="one", directory=Path(), state=None, elapsed_s=125.2)))["elapsed"] == (
+        "2 min 05 s"
+    )
+
+
 def test_a_table_of_nothing_is_nothing():
     assert text.table([]) == ""
 
@@ -101,11 +150,11 @@ def test_every_state_has_plain_words(tmp_path: Path, state: State):
 
 
 def test_a_stopped_run_says_by_whom_and_why(tmp_path: Path):
-    stopped = record(tmp_path, State.STOPPED, stopped_by=StoppedBy.TIME_CAP, reason="600 s were over.")
+    stopped = record(tmp_path, State.STOPPED, stopped_by=StoppedBy.TIME_LIMIT, reason="600 s were over.")
 
     said = text.run_text(stopped)
 
-    assert "stopped before its last step by the time cap" in said
+    assert "stopped by the time limit before its last step" in said
     assert "600 s were over." in said
 
 

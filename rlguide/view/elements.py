@@ -3,12 +3,11 @@
 Readable in light and in dark themes: colours are the reader's own, or tints beside another mark.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rlguide.view.text import ABSENT
+from rlguide.view.written import ABSENT, is_quantity
 
 STYLE = """
 div.rlg{max-width:60em;line-height:1.45}
@@ -28,7 +27,6 @@ div.rlg pre{font-size:.85em;max-height:24em;overflow:auto;white-space:pre-wrap;m
 color:inherit;background:none}
 div.rlg summary{cursor:pointer}div.rlg figure{margin:.4em 0}div.rlg img{width:700px;max-width:100%;background:#fff}
 """
-NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?%?|" + ABSENT)
 
 
 class Markup(str):
@@ -70,25 +68,22 @@ def _written(value: object) -> str:
 
 
 def table(rows: Iterable[Sequence[object]], *, caption: str, head: Sequence[str] = ()) -> Markup:
-    """A table whose first column names its rows; a column of numbers beside others is aligned to the right."""
-    rows = list(rows)
-    numeric = [
-        n > 0 and len(rows[0]) > 2 and all(map(_is_number, cells)) for n, cells in enumerate(zip(*rows, strict=True))
-    ]
-    kinds = ["n" if number else None for number in numeric]
-    lines = (
-        [tag("tr", *(tag("th", cell, scope="col", class_=k) for cell, k in zip(head, kinds, strict=False)))]
-        if head
-        else []
-    )
-    for name, *cells in rows:
-        drawn = (tag("td", cell, class_=kind) for cell, kind in zip(cells, kinds[1:], strict=True))
-        lines.append(tag("tr", tag("th", name, scope="row"), *drawn))
-    return tag("div", tag("table", tag("caption", caption), *lines), class_="scroll")
+    """A table whose first column names its rows: a column of numbers to the right with its heading, words to the left.
+
+    A table without rows has its caption only.
+    """
+    rows = [[cell if isinstance(cell, Markup) else _written(cell) for cell in row] for row in rows]
+    kinds = ["n" if all(map(_is_quantity, column)) else None for column in zip(*rows, strict=True)]
+    lines = [tag("tr", *(tag("th", cell, scope="col", class_=k) for cell, k in zip(head, kinds, strict=False)))]
+    for row in rows:
+        name, *cells = zip(row, kinds, strict=True)
+        drawn = (tag("td", cell, class_=kind) for cell, kind in cells)
+        lines.append(tag("tr", tag("th", name[0], scope="row", class_=name[1]), *drawn))
+    return tag("div", tag("table", tag("caption", caption), *(lines if head else lines[1:])), class_="scroll")
 
 
-def _is_number(cell: object) -> bool:
-    return not isinstance(cell, Markup) and NUMBER.fullmatch(_written(cell)) is not None
+def _is_quantity(cell: str) -> bool:
+    return not isinstance(cell, Markup) and is_quantity(cell)
 
 
 def notes(sentences: Iterable[str | None]) -> Markup:

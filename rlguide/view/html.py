@@ -15,7 +15,7 @@ from rlguide.view import text as plain
 from rlguide.view.elements import Markup, folded, join, notes, table, tag
 from rlguide.view.letters import pieces
 from rlguide.view.metrics import MAIN, METRICS, Metric, metric_rows
-from rlguide.view.text import duration, number
+from rlguide.view.written import duration, number
 
 MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "–"}
 

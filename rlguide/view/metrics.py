@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from rlguide.records import StepRecord
-from rlguide.view.text import ABSENT
+from rlguide.view.written import ABSENT
 
 Metric = tuple[str, str, str, str]
 METRICS: tuple[Metric, ...] = (

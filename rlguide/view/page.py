@@ -3,7 +3,7 @@
 Draws what it is given; `rlguide.reporting` collects it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -13,7 +13,7 @@ from rlguide.records import Comparison, Evaluation, Provenance, RunRecord
 from rlguide.view import html
 from rlguide.view import text as plain
 from rlguide.view.elements import STYLE, Markup, join, notes, table, tag
-from rlguide.view.text import duration, number
+from rlguide.view.written import duration, moment, number
 
 PAGE_STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1c2024;--edge:#8886;
@@ -30,7 +30,7 @@ div.rlg{max-width:none}li{margin:.3em 0;max-width:52em}
 .key{display:inline-block;width:.9em;height:.9em;border:1px solid var(--edge);margin-right:.4em;vertical-align:-.1em}
 .before{background:var(--before)}.choosing{background:var(--choosing)}
 .improving{background:repeating-linear-gradient(45deg,var(--improving) 0 6px,transparent 6px 9px) var(--paper)}
-div.rlg th[scope=col]{overflow-wrap:normal}div.rlg .left .n{text-align:left}div.rlg .right td{text-align:right}
+div.rlg th[scope=col]{overflow-wrap:normal}
 code{font-size:.93em;overflow-wrap:anywhere}
 """
 PAGE = """<!DOCTYPE html>
@@ -168,8 +168,7 @@ def _evaluations(contents: Contents) -> Markup:
         f"Difference {contents.comparison.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}."
     )
     head = ("", before.label, after.label)
-    numbers = tag("div", table(rows, caption="Rewards from 0 to 1", head=head), class_="right")
-    return join(numbers, notes([alike, *before.notes, *after.notes]))
+    return join(table(rows, caption="Rewards from 0 to 1", head=head), notes([alike, *before.notes, *after.notes]))
 
 
 def _with_interval(mean: float, interval: tuple[float, float]) -> str:
@@ -217,27 +216,22 @@ def _settings(contents: Contents) -> Markup:
     if config is None:
         return notes(["The configuration of this run is not there."])
     head = ("key", f"preset {config.preset}", "this run")
-    every = html.folded("all settings", _listed(config.settings(), caption="All settings", head=head))
+    every = html.folded("all settings", table(config.settings(), caption="All settings", head=head))
     return join(html.difference_html(config), every)
-
-
-def _listed(rows: Iterable[Sequence[object]], *, caption: str, head: Sequence[str] = ()) -> Markup:
-    """A table of words and numbers, all of them aligned to the left."""
-    return tag("div", table(rows, caption=caption, head=head), class_="left")
 
 
 def _times(contents: Contents) -> Markup:
     record, limit_s = contents.record, contents.record.plan.time_limit_s
     steps = [step.seconds for step in contents.history.steps if step.seconds is not None]
     rows: list[tuple[object, ...]] = [
-        ("launched", record.created_at),
+        ("launched", moment(record.created_at)),
         ("attempts", record.attempt),
         ("until the first step was done", duration(record.ready_s)),
         ("a step, median", f"{median(steps):.1f} s" if steps else None),
         ("training in all, last attempt", f"{duration(record.elapsed_s)} of at most {duration(limit_s)}"),
     ]
     rows += [(f"evaluation of the {e.label}", duration(e.seconds)) for e in contents.evaluations]
-    return _listed(rows, caption="How long it took")
+    return table(rows, caption="How long it took")
 
 
 def _provenance(contents: Contents) -> Markup:
@@ -252,9 +246,9 @@ def _provenance(contents: Contents) -> Markup:
         ("system", made.system),
         ("processor", f"{made.processor}, {made.cores} cores for this process"),
         ("GPUs", ", ".join(made.gpus) or made.gpu_problem or "none"),
-        ("report made", made.made_at),
+        ("report made", moment(made.made_at)),
     ]
-    return _listed(rows, caption="Where this report was made")
+    return table(rows, caption="Where this report was made")
 
 
 def _files(contents: Contents) -> Markup:

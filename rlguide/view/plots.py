@@ -16,7 +16,7 @@ from rlguide.environment.reward import similarity
 from rlguide.records import Rollout, RunRecord, StepRecord
 from rlguide.view.elements import Markup
 from rlguide.view.html import picture
-from rlguide.view.text import number
+from rlguide.view.written import number
 
 GUIDE_CURVE = {0: 0.0907, 1: 0.1039, 5: 0.3496, 10: 0.6590, 15: 0.7648, 19: 0.75}
 """Step → mean reward as the run guide prints it; the last value is approximate."""

@@ -4,7 +4,7 @@ Every function takes records and knows nothing of engines or processes.
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,12 +21,10 @@ from rlguide.records import (
     State,
     Status,
     StepRecord,
+    StoppedBy,
     Trial,
 )
-
-BARS = "▁▂▃▄▅▆▇█"
-ABSENT = "–"
-"""Stands for what was not measured; never 0."""
+from rlguide.view.written import ABSENT, duration, moment, moments, number, sparkline, table
 
 STATES = {
     State.PLANNED: "planned, not started",
@@ -37,48 +35,7 @@ STATES = {
     State.STOPPED: "stopped before its last step",
     State.INTERRUPTED: "interrupted: its supervisor is gone",
 }
-
-
-def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
-    """Rows in aligned columns; a column of numbers is aligned to the right."""
-    cells = [[ABSENT if cell is None else str(cell) for cell in row] for row in rows]
-    lines = [list(head), *cells] if head else cells
-    if not lines:
-        return ""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    numeric = [all(_is_number(row[i]) for row in cells) for i in range(len(widths))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if number else cell.ljust(width)
-            for cell, width, number in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _is_number(cell: str) -> bool:
-    return cell == ABSENT or cell.replace(".", "", 1).replace("-", "", 1).isdecimal()
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds for a reader: `48 s`, `2 min 05 s`, `1 h 10 min`."""
-    if seconds is None:
-        return ABSENT
-    whole = round(seconds)
-    if whole < 100:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A measured number, or the sign for "not measured"."""
-    return ABSENT if value is None else f"{value:.{digits}f}"
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """One character a value, from 0 (lowest bar) to 1 (highest); a value that was not measured is a gap."""
-    return "".join(" " if v is None else BARS[min(7, max(0, int(v * 8)))] for v in values)
+STOPPED = {StoppedBy.USER: "by the user", StoppedBy.TIME_LIMIT: "by the time limit", StoppedBy.SIGNAL: "by a signal"}
 
 
 # ------------------------------------------------------------------------------------------------ plan and machine
@@ -146,7 +103,7 @@ def run_text(record: RunRecord, steps: Sequence[StepRecord] = ()) -> str:
 def state_text(record: RunRecord) -> str:
     """The state of a run in plain words."""
     words = STATES[record.state]
-    return f"{words} by the {record.stopped_by}" if record.stopped_by else words
+    return words.replace("stopped", f"stopped {STOPPED[record.stopped_by]}") if record.stopped_by else words
 
 
 def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
@@ -170,25 +127,27 @@ def runs_text(runs: Sequence[RunSummary], *, root: object) -> str:
     """All runs, one line each."""
     if not runs:
         return f"no runs in {root}"
-    return table(runs_rows(runs), head=RUNS_HEAD)
+    rows, head = runs_table(runs)
+    return table(rows, head=head)
 
 
-RUNS_HEAD = ("run", "state", "steps", "reward", "time", "launched")
-
-
-def runs_rows(runs: Sequence[RunSummary]) -> list[tuple[object, ...]]:
-    """One row a run, below `RUNS_HEAD`."""
-    return [
+def runs_table(runs: Sequence[RunSummary]) -> tuple[list[tuple[object, ...]], tuple[str, ...]]:
+    """One row a run, and the head above; what is odd about a run gets a column only when there is something."""
+    zone, launched = moments([run.created_at for run in runs])
+    rows = [
         (
             run.name,
             run.state or "unreadable",
             f"{run.completed_updates} of {run.max_steps}" if run.max_steps else ABSENT,
             f"{number(run.reward_first)} → {number(run.reward_last)}",
             duration(run.elapsed_s),
-            ", ".join(filter(None, (run.created_at, run.problem))),
+            time,
+            run.problem or "",
         )
-        for run in runs
+        for run, time in zip(runs, launched, strict=True)
     ]
+    head = ("run", "state", "steps", "reward", "time", f"launched ({zone})", "note")
+    return (rows, head) if any(run.problem for run in runs) else ([row[:-1] for row in rows], head[:-1])
 
 
 # --------------------------------------------------------------------------------------------------- evaluation
@@ -290,7 +249,15 @@ def record_text(record: BaseModel) -> str:
 
 def record_rows(record: BaseModel) -> list[tuple[str, object]]:
     """The fields of any record, by name."""
-    return [(name.replace("_gib", " (GiB)").replace("_", " "), _flat(value)) for name, value in record]
+    return [_field(name, value) for name, value in record]
+
+
+def _field(name: str, value: Any) -> tuple[str, object]:
+    if name.endswith("_at"):
+        return name.replace("_", " "), moment(value)
+    if name.endswith("_s") and isinstance(value, int | float):
+        return name.removesuffix("_s").replace("_", " "), duration(value)
+    return name.replace("_gib", " (GiB)").replace("_", " "), _flat(value)
 
 
 def _flat(value: object) -> object:
