@@ -14,6 +14,7 @@ from pathlib import Path
 from rlguide.errors import EngineMissing
 from rlguide.process import MARK, end_tree, identity_of, start
 from rlguide.records import Process
+from rlguide.redact import redact_file
 
 GRACE_S = 5.0
 """Seconds between the request to end and the kill: a helper has nothing to save."""
@@ -35,7 +36,8 @@ def running(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a program with its output in `log` and its working directory beside it.
 
-    When the block ends, however it ends, so do the program and everything it started, in other sessions too.
+    When the block ends, however it ends, so do the program and everything it started, in other sessions too; its log
+    then holds no secret.
     """
     mark = f"helper-{uuid.uuid4().hex}"
     planned = Process(name=log.stem, argv=tuple(argv), env={**(env or {}), MARK: mark}, log=Path(log.name))
@@ -47,3 +49,4 @@ def running(
     finally:
         end_tree([identity] if identity else [], grace_s=GRACE_S, mark=mark, while_waiting=child.poll)
         child.poll()
+        redact_file(log)

@@ -6,19 +6,21 @@ Each class also inherits the standard class that a caller would expect to catch.
 
 from pathlib import Path
 
+from rlguide.redact import redacted
+
 
 class RlguideError(Exception):
     """Base of all errors below.
 
     `message` says what happened and the value seen, `look` is a file or folder that tells more,
-    `hint` is one thing to do next.
+    `hint` is one thing to do next. None of them holds a secret of the environment.
     """
 
     def __init__(self, message: str, *, look: str | Path | None = None, hint: str | None = None):
-        super().__init__(message)
-        self.message = message
+        self.message = redacted(message)
+        super().__init__(self.message)
         self.look = look
-        self.hint = hint
+        self.hint = hint and redacted(hint)
 
     def __str__(self) -> str:
         lines = [self.message]

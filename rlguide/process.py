@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from rlguide.environ import inherited
 from rlguide.records import Process, ProcessIdentity
 
 MARK = "RLGUIDE_RUN"
@@ -116,7 +117,7 @@ def start(process: Process, directory: Path) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             process.argv,
             cwd=directory,
-            env=os.environ | process.env,
+            env=inherited() | process.env,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

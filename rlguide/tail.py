@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from rlguide.files import open_file
+from rlguide.redact import redacted
 
 CHUNK_BYTES = 2**20
 LINE_BYTES = 2**18
@@ -63,7 +64,7 @@ class LineReader:
 
 
 def last_lines(path: Path, n: int) -> list[str]:
-    """The last `n` lines of a file, an incomplete one included; reads at most its last mebibyte."""
+    """The last `n` lines of a file without secrets, an incomplete one included; reads at most its last mebibyte."""
     try:
         with open_file(path) as handle:
             start = max(0, handle.seek(0, os.SEEK_END) - CHUNK_BYTES)
@@ -76,7 +77,7 @@ def last_lines(path: Path, n: int) -> list[str]:
     lines = data.split(b"\n")[1 if start and b"\n" in data else 0 :]
     if lines[-1] == b"":
         lines.pop()
-    return [_clean(line) for line in lines[-n:]] if n > 0 else []
+    return [redacted(_clean(line)) for line in lines[-n:]] if n > 0 else []
 
 
 def _clean(line: bytes) -> str:

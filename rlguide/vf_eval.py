@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.child import TAIL_LINES, program, running
+from rlguide.environ import bypassing
 from rlguide.errors import EvaluationError
 from rlguide.records import EvalSample, Sampling
+from rlguide.redact import redact_folder
 from rlguide.server import Endpoint
 from rlguide.tail import last_lines
 
@@ -26,8 +28,8 @@ again, up to ten times, for nearly a minute."""
 MAX_ERRORED = 0.1
 """Share of failed rollouts above which a mean says nothing about the policy."""
 POLL_S = 0.2
-ENVIRONMENT = {"NO_PROXY": "*", "no_proxy": "*", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
-"""Texts and server are on this machine; nothing may go through a proxy or ask the Hub."""
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+"""Texts and server are on this machine; nothing asks the Hub, and nothing goes through a proxy either."""
 ERROR_CHARACTERS = 500
 
 
@@ -45,8 +47,12 @@ def run_vf_eval(
     Raises `EvaluationError` when vf-eval fails or takes too long, and `ServerError` when the server does.
     """
     log = folder / "vf-eval.log"
-    with running(command(endpoint, sampling, folder, concurrency=concurrency), log, env=ENVIRONMENT) as child:
-        _wait(child, endpoint, sampling, log, on_progress=on_progress, stall_s=stall_s)
+    argv, env = command(endpoint, sampling, folder, concurrency=concurrency), ENVIRONMENT | bypassing("*")
+    try:
+        with running(argv, log, env=env) as child:
+            _wait(child, endpoint, sampling, log, on_progress=on_progress, stall_s=stall_s)
+    finally:
+        redact_folder(folder)
     rows = sorted(saved_rows(folder), key=lambda row: row["example_id"])
     if child.returncode != 0 or len(rows) != total(sampling):
         ended = f"vf-eval ended with exit code {child.returncode}"

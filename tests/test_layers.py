@@ -15,7 +15,7 @@ LAYERS = (
     {"supervisor", "process", "child", "tail", "probe", "server", "slot", "store", "origin"},
     {"config", "guard", "parsing", "history", "statistics", "view"},
     {"environment"},
-    {"errors", "files", "records", "paths", "redact"},
+    {"environ", "errors", "files", "records", "paths", "redact"},
 )
 """From the front doors down to the leaves; a module may import from its own layer and from those below."""
 

@@ -1,0 +1,28 @@
+"""What a child process inherits of this process's environment: everything, with two repairs. Pure."""
+
+import os
+from collections.abc import Mapping
+
+from rlguide.redact import looks_secret
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Names of this machine, for which no proxy may be asked."""
+
+
+def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment for a child process, without blank secrets and with this machine out of every proxy's reach.
+
+    A blank `HF_TOKEN` is worse than none: it is sent, and refused, where no token would be needed.
+    """
+    kept = {name: value for name, value in environment.items() if value.strip() or not looks_secret(name)}
+    return kept | bypassing(*LOOPBACK, environment=environment)
+
+
+def bypassing(*hosts: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that keep calls to `hosts` away from a proxy, besides those that they name already.
+
+    Programs read one spelling or the other, so that both say the same.
+    """
+    named = ",".join(environment.get(name, "") for name in ("no_proxy", "NO_PROXY")).split(",")
+    text = ",".join(dict.fromkeys(filter(None, (host.strip() for host in (*named, *hosts)))))
+    return {"no_proxy": text, "NO_PROXY": text}
