@@ -88,7 +88,9 @@ class StepMerger:
     def add(self, component: str, part: dict[str, Any], *, elapsed_s: float | None) -> list[StepRecord]:
         """Take one part, a dialect's result; returns the records that are ready now, in the order of steps."""
         step = part["step"]
-        self._parts.setdefault(step, {}).update(part, elapsed_s=elapsed_s)
+        known = self._parts.setdefault(step, {"completed_updates": 0})
+        updates = max(known["completed_updates"], part["completed_updates"])
+        known.update(part, completed_updates=updates, elapsed_s=elapsed_s)
         told = self._told.setdefault(step, set())
         told.add(component)
         if step in self._given:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rlguide.dialects import parse_orchestrator, parse_trainer
 from rlguide.records import Rollout, StepRecord
 
 FIELDS = frozenset(StepRecord.model_fields) - {"attempt", "elapsed_s"}
@@ -41,18 +42,38 @@ def _fits(part: dict[str, Any]) -> bool:
     return True
 
 
-DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {"trl": parse_trl}
+DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {
+    "trl": parse_trl,
+    "prime-rl-0.5 orchestrator": parse_orchestrator,
+    "prime-rl-0.5 trainer": parse_trainer,
+}
 """Name in a plan's `MetricSource` → parser of one line."""
+HOLDING = {"prime-rl-0.5 orchestrator": b"Step ", "prime-rl-0.5 trainer": b"Step "}
+"""Dialect → bytes that every line about a step holds, so that a reader can pass over the others quickly."""
 
 
-def parse_rollouts(text: str) -> tuple[Rollout, ...]:
-    """The rollouts of a step, one JSON object a line; what is none, or still being written, is left out."""
+def parse_rollouts(text: str, step: int | None = None) -> tuple[Rollout, ...]:
+    """The rollouts of a step, one JSON object a line; what is none, or still being written, is left out.
+
+    `step` is for those of prime-rl, which do not name theirs.
+    """
     whole, _, _ = text.rpartition("\n")
-    return tuple(rollout for line in whole.split("\n") if (rollout := _parse_rollout(line)) is not None)
+    return tuple(rollout for line in whole.split("\n") if (rollout := _parse_rollout(line, step)) is not None)
 
 
-def _parse_rollout(line: str) -> Rollout | None:
+def _parse_rollout(line: str, step: int | None) -> Rollout | None:
     try:
         return Rollout.model_validate_json(line)
     except ValidationError:
+        return _of_prime_rl(line, step)
+
+
+def _of_prime_rl(line: str, step: int | None) -> Rollout | None:
+    """A rollout as prime-rl writes it: prompt and completion are chats of one turn."""
+    try:
+        found = json.loads(line)
+        text, completion = (found[chat][-1]["content"] for chat in ("prompt", "completion"))
+        kept = {key: found.get(key) for key in ("reward", "advantage")}
+        return Rollout(step=step, text=text, completion=completion, **kept)
+    except (ValueError, LookupError, TypeError, RecursionError):  # ValueError: also pydantic's
         return None

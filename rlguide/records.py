@@ -180,6 +180,8 @@ class Plan(Record):
     """Expected seconds from launch to end, `None` when unknown."""
     notes: tuple[str, ...] = ()
     """What the reader should know before starting, one sentence each."""
+    recording: str | None = None
+    """What is played back instead of a training; such a run leaves no weights. `None` for a training."""
     fingerprint: str
     """Hash of everything that decides the outcome; equal fingerprints are the same plan."""
 
@@ -276,7 +278,9 @@ class StepRecord(Measured):
     elapsed_s: float | None = None
     """Seconds from the start of the attempt to the end of the step."""
     seconds: float | None = None
-    """Duration of the step."""
+    """Duration of the step; with several components, the trainer's, which waits for the batch."""
+    sampling_s: float | None = None
+    """Seconds of the orchestrator for the batch: waiting for weights, sampling and scoring."""
     reward: float | None = None
     """Mean reward of the batch, 0 to 1, of the policy before this step's update."""
     reward_std: float | None = None
@@ -289,6 +293,8 @@ class StepRecord(Measured):
     """Rollouts whose reward could not be computed."""
     completion_tokens: float | None = None
     """Mean completion length in tokens."""
+    sequence_tokens: float | None = None
+    """Mean length of prompt and completion together, in tokens."""
     truncated: float | None = None
     """Share of completions, 0 to 1, cut at `max_completion_tokens`."""
     loss: float | None = None
@@ -300,7 +306,7 @@ class StepRecord(Measured):
     mismatch_kl: float | None = None
     """Only engines with a separate inference server have it."""
     off_policy_level: float | None = None
-    """Only engines that sample while they train have it."""
+    """Updates between the policy that sampled and the one that is updated, the most in the batch."""
     peak_memory_gib: float | None = None
     mfu: float | None = None
     """Model FLOPs utilisation, percent."""

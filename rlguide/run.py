@@ -172,7 +172,7 @@ class Run:
         """The rollouts of a step, by the engine's own number; empty when they are not there."""
         layout = self.record.plan.layout
         path = self.directory / layout.rollouts / f"step_{step}" / layout.rollouts_file
-        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ()
+        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace"), step) if path.is_file() else ()
 
     # ---------------------------------------------------------------------------------------------------- acting
 

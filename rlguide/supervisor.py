@@ -17,10 +17,10 @@ from typing import Any
 
 from rlguide.errors import Busy, LaunchError, RlguideError
 from rlguide.history import StepMerger
-from rlguide.parsing import DIALECTS
+from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import RunFiles
 from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start
-from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
+from rlguide.records import ComponentStatus, MetricSource, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog, locked, read_history, read_record, write_record
 from rlguide.tail import LineReader
@@ -62,7 +62,7 @@ class Supervisor:
         self._record = read_record(files)
         self._plan = self._record.plan
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._readers = [(source, LineReader(files.directory / source.path)) for source in self._plan.metrics]
+        self._readers = [(source, _reader_of(source, files.directory)) for source in self._plan.metrics]
         self._merger = StepMerger((source.component for source in self._plan.metrics), attempt=self._record.attempt)
         self._steps = StepLog(files.steps)
         self._completed_updates = read_history(files).completed_updates
@@ -196,10 +196,10 @@ class Supervisor:
         return self._completed_updates >= self._plan.max_steps
 
     def _is_complete(self) -> bool:
-        """The last step was reached and its weights are whole. Exit 0 alone says neither."""
+        """The last step was reached and its weights are whole, where a recording has none. Exit 0 says neither."""
         layout = self._plan.layout
         marker = self._files.directory / layout.weights / f"step_{self._plan.max_steps}" / layout.weights_marker
-        return self._is_last_step_done() and marker.exists()
+        return self._is_last_step_done() and (self._plan.recording is not None or marker.exists())
 
     # --------------------------------------------------------------------------------------------------- the end
 
@@ -262,6 +262,10 @@ class Supervisor:
             return False
         self._write_failed = False
         return True
+
+
+def _reader_of(source: MetricSource, directory: Path) -> LineReader:
+    return LineReader(directory / source.path, holding=HOLDING.get(source.dialect, b""))
 
 
 def main(directory: Path) -> int:

@@ -17,12 +17,14 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-
 class LineReader:
     """Gives the lines added to a file since the last look; a line counts once its newline is there.
 
+    With `holding`, only lines that hold these bytes are given; passing over the others is fast and keeps nothing.
     Of a line that was overwritten with carriage returns (a progress bar) the last text counts. A file that does not
     exist has no lines; one that was truncated or replaced is read from its beginning.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, holding: bytes = b""):
         self._path = path
+        self._holding = holding
         self._start_over()
 
     def read(self) -> list[str]:
@@ -60,7 +62,7 @@ class LineReader:
         *lines, self._pending = (self._pending + chunk).split(b"\n")
         if len(self._pending) > LINE_BYTES:
             self._pending = _visible(self._pending)[:LINE_BYTES]
-        return [_clean(line) for line in lines]
+        return [_clean(line) for line in lines if self._holding in line]
 
 
 def last_lines(path: Path, n: int) -> list[str]:

@@ -13,7 +13,7 @@ LAYERS = (
     {"run", "launching", "ending", "evaluation", "tryout"},
     {"engines", "checks", "install", "vf_eval"},
     {"supervisor", "process", "child", "tail", "probe", "server", "slot", "store", "origin"},
-    {"config", "guard", "parsing", "history", "statistics", "view"},
+    {"config", "dialects", "guard", "parsing", "history", "statistics", "view"},
     {"environment"},
     {"environ", "errors", "files", "records", "paths", "redact"},
 )

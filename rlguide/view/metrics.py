@@ -11,6 +11,8 @@ METRICS: tuple[Metric, ...] = (
     ("right_form", "right form (share)", ".1%", "completions with an answer between the tags"),
     ("completion_tokens", "completion length (tokens)", ".1f", "mean over the batch"),
     ("seconds", "duration (s)", ".1f", "sampling, scoring and update together"),
+    ("sampling_s", "sampling (s)", ".1f", "waiting for weights, sampling and scoring, by the orchestrator"),
+    ("sequence_tokens", "sequence length (tokens)", ".1f", "prompt and completion together, mean over the batch"),
     ("reward_std", "spread of rewards (0\u00a0to\u00a01)", ".3f", "standard deviation in the batch; none, no signal"),
     ("degenerate_groups", "groups without signal (share)", ".1%", "groups whose rewards are all equal teach nothing"),
     ("truncated", "cut completions (share)", ".1%", "reached the longest allowed length and lost their closing tag"),
