@@ -107,6 +107,11 @@ class Inference(Section):
 
 class EvaluationSettings(Section):
     num_tasks: int = Field(40, ge=2, le=256)
+class Replay(Section):
+    speed: float = Field(10, gt=0, le=1000)
+    """How many times as fast as it was recorded the `replay` engine plays a recording."""
+
+
     """Held-out texts to evaluate on, at most the 256 that there are."""
     rollouts_per_task: int = Field(3, ge=1, le=1000)
     """Completions a text."""
@@ -145,6 +150,7 @@ class RunConfig(Section):
     inference: Inference = Inference()
     evaluation: EvaluationSettings = EvaluationSettings()
 
+    replay: Replay = Replay()
     @model_validator(mode="after")
     def _lengths_fit(self) -> "RunConfig":
         for key, tokens in (

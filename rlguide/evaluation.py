@@ -20,7 +20,7 @@ from rlguide.engines.trl import torch_environment
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError
 from rlguide.files import refusals_told, write_atomically
-from rlguide.records import Comparison, EvalSample, Evaluation, Sampling
+from rlguide.records import Comparison, EvalSample, Evaluation, Plan, Sampling
 from rlguide.run import Run, attach
 from rlguide.server import serve
 from rlguide.slot import cpu_slot
@@ -52,6 +52,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
     training has the processor.
     """
     run = run if isinstance(run, Run) else attach(run)
+    refuse_recording(run.record.plan)
     _ = _trained_policy(run)  # says now, not after the first measurement, that there is none
     before = evaluate_one(run, "warm start", on_progress=on_progress)
     after = evaluate_one(run, "trained policy", on_progress=on_progress)
@@ -61,6 +62,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
 def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress | None = None) -> Evaluation:
     """Measure one policy of a run, or read the evaluation that is there; see `evaluate`."""
     run = run if isinstance(run, Run) else attach(run)
+    refuse_recording(run.record.plan)
     asked = _asked(run, which)
     if kept := asked.kept():
         return kept
@@ -77,6 +79,13 @@ def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress |
     with refusals_told("keep the evaluation", asked.stored.parent, EvaluationError):
         write_atomically(asked.stored, made.model_dump_json(indent=2) + "\n")
     return made
+
+
+def refuse_recording(plan: Plan) -> None:
+    """Raises `EvaluationError` for a run that plays a recording: there is no policy of it to measure or to try."""
+    if plan.recording:
+        told = f"{plan.directory.name!r} is a recording: it has no weights to measure or to try"
+        raise EvaluationError(told, hint="train one for real: engine = 'trl' runs on every machine")
 
 
 def kept_evaluation(run: Run, which: Which) -> Evaluation | None:

@@ -34,7 +34,8 @@ def report(run: Run | Path | str) -> Path:
 
 def _contents(run: Run) -> Contents:
     status = run.status
-    config = load_config(run.files.config) if run.files.config.is_file() else None
+    configured = run.files.config.is_file() and not status.plan.recording  # a recording was configured elsewhere
+    config = load_config(run.files.config) if configured else None
     evaluations = tuple(found for which in ("warm start", "trained policy") if (found := kept_evaluation(run, which)))
     curve, floors = _curve(run, status)
     return Contents(

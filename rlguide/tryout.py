@@ -14,7 +14,7 @@ from rlguide.child import TAIL_LINES, running
 from rlguide.config import RunConfig
 from rlguide.environment.reward import reward
 from rlguide.errors import ConfigError, EvaluationError, TextError
-from rlguide.evaluation import serving_environment
+from rlguide.evaluation import refuse_recording, serving_environment
 from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
 from rlguide.slot import cpu_slot
@@ -38,6 +38,7 @@ def try_text(run: Run | RunConfig | Path | str, text: str, *, samples: int = 0) 
     else:
         run = run if isinstance(run, Run) else attach(run)
         plan, weights = run.record.plan, run.weights
+    refuse_recording(plan)
     policies = {"warm start": plan.policy} | ({} if weights is None else {"trained policy": str(weights)})
     return try_policies(policies, text, samples=samples, gpus=plan.gpus)
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from rlguide import probe
 from rlguide.config import RunConfig
 from rlguide.engines.base import Engine
+from rlguide.engines.replay import Replay
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.paths import absolute, outputs_root
 from rlguide.records import Machine, Plan
 
-ENGINES: dict[str, Engine] = {"trl": Trl()}
+ENGINES: dict[str, Engine] = {"trl": Trl(), "replay": Replay()}
 """Name in the configuration → engine."""
 
 AUTO = "trl"

@@ -112,6 +112,8 @@ def verdict(record: RunRecord, comparison: Comparison | None) -> str:
     if comparison is not None:
         return comparison.verdict
     if record.state.is_success:
+    if record.plan.recording:
+        return f"This is a recording, {record.plan.recording}: nothing was trained here, and nothing is evaluated."
         return "Not evaluated yet: the training reached its last step, but nothing says yet how much it learned."
     why = f" {record.reason}" if record.reason else ""
     return f"No result. State of the run: {plain.state_text(record)}.{why}"

@@ -72,6 +72,9 @@ class RewardPlot:
         axes.spines[["top", "right"]].set_visible(False)
         measured = [step for step in steps if step.reward is not None]
         if not measured:
+        if record.plan.recording:
+            title = f"A recording,\n{record.plan.recording}"
+            axes.text(0.02, 0.98, title, transform=axes.transAxes, va="top", fontsize=7)
             message = "The steps so far have no reward." if steps else EMPTY[record.state.is_over]
             axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center", bbox={"fc": "white", "ec": "#888888"})
         _place(axes, [*_own(axes, steps), *_guide(axes, last), *_floors(axes, floors)])
@@ -83,7 +86,8 @@ class RewardPlot:
         """The same as an HTML image, with the curve in words for those who do not see it."""
         png = base64.b64encode(self.draw(record, steps, floors=floors)).decode("ascii")
         told = ", ".join(f"step {step.step}: {number(step.reward)}" for step in steps) or EMPTY[record.state.is_over]
-        return picture(png, alt=f"Mean reward (0 to 1) of run {record.name}. {told}", caption=CAPTION)
+        named = f"the recording {record.name}" if record.plan.recording else f"run {record.name}"
+        return picture(png, alt=f"Mean reward (0 to 1) of {named}. {told}", caption=CAPTION)
 
 
 def _own(axes: Axes, steps: Sequence[StepRecord]) -> Iterable[Label]:

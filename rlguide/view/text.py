@@ -35,6 +35,7 @@ STATES = {
     State.STOPPED: "stopped before its last step",
     State.INTERRUPTED: "interrupted: its supervisor is gone",
 }
+PLAYED = "played to its end"
 STOPPED = {StoppedBy.USER: "by the user", StoppedBy.TIME_LIMIT: "by the time limit", StoppedBy.SIGNAL: "by a signal"}
 
 
@@ -50,7 +51,8 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
     """What a launch would start, by name."""
     processor = f"the processor, {plan.threads} threads" if plan.threads else "the processor"
     where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else processor
-    rows = [
+    rows: list[tuple[str, object]] = [("a recording", plan.recording)] if plan.recording else []
+    rows += [
         ("engine", f"{plan.engine} ({plan.release}), {plan.precision}, attention {plan.attention}"),
         ("runs on", where),
         ("policy", plan.policy),
@@ -103,7 +105,11 @@ def run_text(record: RunRecord, steps: Sequence[StepRecord] = ()) -> str:
 def state_text(record: RunRecord) -> str:
     """The state of a run in plain words."""
     words = STATES[record.state]
-    return words.replace("stopped", f"stopped {STOPPED[record.stopped_by]}") if record.stopped_by else words
+    if record.stopped_by:
+        words = words.replace("stopped", f"stopped {STOPPED[record.stopped_by]}")
+    if not record.plan.recording:
+        return words
+    return f"a recording, {PLAYED if record.state.is_success else words}; {record.plan.recording}"
 
 
 def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
@@ -142,12 +148,12 @@ def runs_table(runs: Sequence[RunSummary]) -> tuple[list[tuple[object, ...]], tu
             f"{number(run.reward_first)} → {number(run.reward_last)}",
             duration(run.elapsed_s),
             time,
-            run.problem or "",
+            run.problem or ("a recording" if run.engine == "replay" else ""),
         )
         for run, time in zip(runs, launched, strict=True)
     ]
     head = ("run", "state", "steps", "reward", "time", f"launched ({zone})", "note")
-    return (rows, head) if any(run.problem for run in runs) else ([row[:-1] for row in rows], head[:-1])
+    return (rows, head) if any(row[-1] for row in rows) else ([row[:-1] for row in rows], head[:-1])
 
 
 # --------------------------------------------------------------------------------------------------- evaluation
