@@ -38,6 +38,8 @@ class Model(Section):
 class Wandb(Section):
     mode: Literal["off", "offline", "online"] = "off"
     """Weights & Biases logging: `off`, `offline` (files only), or `online` (needs your own account)."""
+    expected_user: str | None = Field(None, min_length=1)
+    """W&B account that an `online` run must report to; with another one's key it does not start. Unset, any."""
     project: str = "reverse-text"
     """W&B project that gets the run."""
     name: str = "reverse-text"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from rlguide.accounts import account_note, with_account
 from rlguide.config import RunConfig, write_config
 from rlguide.errors import LaunchError, RunOccupied
 from rlguide.files import refusals_told, write_atomically
@@ -60,11 +61,13 @@ def begin_attempt(
     """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
 
     `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `Busy` while another process has the
-    processor that the run needs, `LaunchError`, or `OSError`.
+    processor that the run needs, `ConfigError` when the plan may not report to the W&B account here, `LaunchError`, or
+    `OSError`. Returns what the reader should know about the account.
     """
     if plan.exclusive_cpu:
         with cpu_slot(f"a launch in {files.directory}", wait_s=SLOT_WAIT_S):
             pass  # now, not as a run that failed at once; the supervisor takes it for good
+    plan = with_account(plan)
     if config is not None:
         write_config(config, files.config)
     for name, text in plan.files.items():
@@ -82,6 +85,7 @@ def begin_attempt(
     )
     write_record(files, record)
     _await_sign_in(files, _start_supervisor(files, record))
+    return account_note(plan)
 
 
 def _start_supervisor(files: RunFiles, record: RunRecord) -> "subprocess.Popen[bytes]":

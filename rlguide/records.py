@@ -178,6 +178,8 @@ class Plan(Record):
     threads: int | None = None
     estimate_s: float | None = None
     """Expected seconds from launch to end, `None` when unknown."""
+    wandb_user: str | None = None
+    """W&B account that the run must report to, `*` for any, `None` for none; a launch asks whose the key is."""
     notes: tuple[str, ...] = ()
     """What the reader should know before starting, one sentence each."""
     recording: str | None = None

@@ -36,15 +36,14 @@ def launch(plan: Plan, *, config: RunConfig | None = None) -> "Run":
 
     `config` is stored beside it. Where the same plan is already starting, running or has succeeded, nothing starts
     and the handle says so in its `notice`. Raises `RunOccupied` when the directory holds anything else, `LaunchError`
-    when nothing could be started.
+    when nothing could be started, `ConfigError` when the W&B key is another account's than expected, or nobody's.
     """
     files = RunFiles(plan.directory)
     with launching(files):
         if files.record.exists():
             return _attach_or_refuse(Run(files.directory), plan)
         refuse_foreign_content(files, plan)
-        begin_attempt(files, plan, config=config)
-    return Run(files.directory)
+        return Run(files.directory, notice=begin_attempt(files, plan, config=config))
 
 
 def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
@@ -243,7 +242,7 @@ class Run:
                 hint = "launch it anew under its new name"
                 raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
             end_processes(status)
-            begin_attempt(self.files, status.plan, before=status)
+            self.notice = begin_attempt(self.files, status.plan, before=status)
         return self
 
     def clean(self) -> None:

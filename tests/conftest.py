@@ -14,8 +14,9 @@ from rlguide.paths import OUTPUTS_VARIABLE
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (
-    "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation", "form", "headless",
-    "import_cost", "live", "plots", "reporting", "server", "tokenizer", "trl_engine", "warm_start", "workflows",
+    "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation",
+    "faults_notebooks", "form", "headless", "import_cost", "live", "plots", "reporting", "server", "tokenizer",
+    "trl_engine", "warm_start", "workflows",
 )  # fmt: skip
 """Test modules, beside those that train, that need the packages of the extras `local` and `notebooks`."""
 

@@ -11,8 +11,8 @@ from rlguide.paths import PACKAGE
 LAYERS = (
     {"cli", "console", "display", "headless", "progress", "reporting", "__init__", "__main__"},
     {"run", "launching", "ending", "evaluation", "tryout"},
-    {"engines", "checks", "install", "vf_eval"},
-    {"supervisor", "process", "child", "tail", "probe", "server", "slot", "store", "origin"},
+    {"engines", "accounts", "checks", "install", "vf_eval"},
+    {"supervisor", "process", "child", "tail", "probe", "links", "server", "slot", "store", "origin"},
     {"config", "dialects", "guard", "parsing", "history", "statistics", "view"},
     {"environment"},
     {"environ", "errors", "files", "records", "paths", "redact"},

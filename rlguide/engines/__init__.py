@@ -29,9 +29,9 @@ def plan(config: RunConfig, directory: Path | None = None, *, machine: Machine |
     engine, why = choose(config, machine)
     directory = _usable(absolute(directory or outputs_root() / config.run_name))
     made = engine.plan(config, directory, machine=machine)
-    return made.model_copy(
-        update={"notes": (why, *made.notes), "files": {"config.toml": config.to_toml()} | made.files}
-    )
+    wandb_user = (config.wandb.expected_user or "*") if config.wandb.mode == "online" else None
+    files = {"config.toml": config.to_toml()} | made.files
+    return made.model_copy(update={"notes": (why, *made.notes), "files": files, "wandb_user": wandb_user})
 
 
 def _usable(directory: Path) -> Path:

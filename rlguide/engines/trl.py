@@ -123,7 +123,7 @@ def _choose_gpu(config: RunConfig, machine: Machine) -> Any:
 def _engine_config(config: RunConfig, policy: str, hardware: dict[str, Any]) -> str:
     """The engine's own `rl.toml`: the guide's tables, and `[trl]` with what the plan chose for this machine."""
     keys = {"max_steps", "seq_len", "seed", "wandb", "orchestrator", "trainer", "ckpt"}
-    data = config.model_dump(include=keys, exclude_none=True)
+    data = config.model_dump(include=keys, exclude={"wandb": {"expected_user"}}, exclude_none=True)
     data["model"] = {"name": policy}
     data["trl"] = hardware | {"gpus": list(hardware["gpus"])}
     return tomlkit.dumps(data)
