@@ -107,13 +107,13 @@ class Inference(Section):
     """Port of the engine's own inference server, where it has one."""
 
 
-class EvaluationSettings(Section):
-    num_tasks: int = Field(40, ge=2, le=256)
 class Replay(Section):
     speed: float = Field(10, gt=0, le=1000)
     """How many times as fast as it was recorded the `replay` engine plays a recording."""
 
 
+class EvaluationSettings(Section):
+    num_tasks: int = Field(40, ge=2, le=256)
     """Held-out texts to evaluate on, at most the 256 that there are."""
     rollouts_per_task: int = Field(3, ge=1, le=1000)
     """Completions a text."""
@@ -150,9 +150,9 @@ class RunConfig(Section):
     trainer: Trainer = Trainer()
     ckpt: Checkpoints = Checkpoints()
     inference: Inference = Inference()
+    replay: Replay = Replay()
     evaluation: EvaluationSettings = EvaluationSettings()
 
-    replay: Replay = Replay()
     @model_validator(mode="after")
     def _lengths_fit(self) -> "RunConfig":
         for key, tokens in (

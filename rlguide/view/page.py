@@ -111,9 +111,9 @@ def verdict(record: RunRecord, comparison: Comparison | None) -> str:
     """The sentence that matters most."""
     if comparison is not None:
         return comparison.verdict
-    if record.state.is_success:
     if record.plan.recording:
         return f"This is a recording, {record.plan.recording}: nothing was trained here, and nothing is evaluated."
+    if record.state.is_success:
         return "Not evaluated yet: the training reached its last step, but nothing says yet how much it learned."
     why = f" {record.reason}" if record.reason else ""
     return f"No result. State of the run: {plain.state_text(record)}.{why}"

@@ -70,11 +70,11 @@ class RewardPlot:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
         axes.grid(color="#dddddd", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-        measured = [step for step in steps if step.reward is not None]
-        if not measured:
         if record.plan.recording:
             title = f"A recording,\n{record.plan.recording}"
             axes.text(0.02, 0.98, title, transform=axes.transAxes, va="top", fontsize=7)
+        measured = [step for step in steps if step.reward is not None]
+        if not measured:
             message = "The steps so far have no reward." if steps else EMPTY[record.state.is_over]
             axes.text(0.5, 0.5, message, transform=axes.transAxes, ha="center", bbox={"fc": "white", "ec": "#888888"})
         _place(axes, [*_own(axes, steps), *_guide(axes, last), *_floors(axes, floors)])
