@@ -4,6 +4,7 @@ A front door: it looks at runs and hands records to `rlguide.view`, which knows 
 ipywidgets are loaded when something needs them.
 """
 
+import shlex
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from rlguide.run import Run, attach
 from rlguide.view import html, text
 from rlguide.view.elements import Markup, View, join, notes, page, table, tag
 from rlguide.view.letters import letters_text
+from rlguide.view.written import NOT_THERE, number
 
 if TYPE_CHECKING:
     from rlguide.view.form import Form
@@ -110,7 +112,7 @@ def rollouts(run: Run | Path | str, step: int) -> View:
         there = [record.step for record in run.history.steps if run.rollouts(record.step)]
         told = f"No rollouts of step {step}; steps that have some: {', '.join(map(str, there)) or 'none yet'}."
         return View(notes([told]), told)
-    rows = [(text.number(r.reward), r.completion.strip(), r.text) for r in found]
+    rows = [(number(r.reward), r.completion.strip(), r.text) for r in found]
     return View(html.rollouts_html(found), text.table(rows, head=("reward", "completion", "text")))
 
 
@@ -146,36 +148,37 @@ def file_map(run: Run | Path | str) -> View:
 
 def _size(path: Path) -> str:
     if not path.exists():
-        return "not there yet"
+        return NOT_THERE
     files = [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]
     size = sum(file.stat().st_size for file in files)
     told = f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size / 1e3:.1f} kB"
-    return told if path.is_file() else f"{told} in {len(files)} files"
+    return told if path.is_file() else f"{told} in {len(files)} file{'s' * (len(files) != 1)}"
 
 
 def quick_reference(run: Run | Path | str) -> View:
     """What can be done with a run: in a notebook, and in a terminal."""
-    name = _found(run).directory.name
+    run = _found(run)
+    name, first = shlex.quote(run.argument), run.record.plan.processes[0]
     rows = [
-        ("find it again", f'run = rlguide.attach("{name}")', "rlguide runs"),
+        ("find it again", f'run = rlguide.attach("{run.argument}")', "rlguide runs"),
         ("watch it", "rlguide.monitor(run)", f"rlguide watch {name}"),
-        ("read a log", 'run.tail("trainer")', ""),
+        ("read a log", f'run.tail("{first.name}")', f"tail -f {shlex.quote(str(run.directory / first.log))}"),
         ("wait for its end", "run.wait()", f"rlguide watch {name}"),
         ("stop it", "run.stop()", f"rlguide stop {name}"),
-        ("go on with it", "run.resume()", f"rlguide resume {name}"),
+        ("see why it failed", "run.status", f"rlguide watch {name}"),
+        ("go on after a stop or a failure", "run.resume()", f"rlguide resume {name}"),
         ("measure it, before and after", "rlguide.evaluate(run)", f"rlguide evaluate {name}"),
         ("try a text", 'rlguide.try_text(run, "A sentence")', f'rlguide try "A sentence" --run {name}'),
         ("remove it", "run.clean()", f"rlguide clean {name}"),
     ]
-    return _table(rows, f"What to do with the run {name}", ("to", "in a notebook", "in a terminal"))
+    drawn = [(to, tag("code", here), tag("code", there)) for to, here, there in rows]
+    return _table(rows, f"What to do with the run {name}", ("to", "in a notebook", "in a terminal"), drawn=drawn)
 
 
-def _table(rows: Sequence[Sequence[str]], caption: str, head: Sequence[str]) -> View:
-    drawn = [
-        (first, *(tag("code", cell) if "(" in cell or "rlguide" in cell else cell for cell in rest))
-        for first, *rest in rows
-    ]
-    return View(table(drawn, caption=caption, head=head), f"{caption}\n{text.table(rows, head=head)}")
+def _table(
+    rows: Sequence[Sequence[str]], caption: str, head: Sequence[str], *, drawn: Sequence[Sequence[str]] | None = None
+) -> View:
+    return View(table(drawn or rows, caption=caption, head=head), f"{caption}\n{text.table(rows, head=head)}")
 
 
 # ------------------------------------------------------------------------------------------------------- the form

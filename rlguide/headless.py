@@ -17,6 +17,7 @@ from rlguide.config import load_config
 from rlguide.errors import ConfigError, EngineMissing, NotebookFailed
 from rlguide.evaluation import evaluate
 from rlguide.guard import check_parameters
+from rlguide.links import copy_notebook
 from rlguide.paths import PACKAGE, RunFiles, notebooks_folder, outputs_root
 from rlguide.records import Comparison, Parameters, Record, RunSummary
 from rlguide.redact import redact_file, redacted
@@ -26,6 +27,8 @@ from rlguide.tail import last_lines
 from rlguide.view.written import number
 
 RUN_NAME = "tutorial"
+PICTURES = "images"
+"""Folder beside the notebooks; an executed notebook names its pictures relative to itself."""
 START_LIMIT_S = 120
 """A kernel on a loaded machine with a cold disk took up to half a minute; papermill's own limit is 60 s."""
 CELL_MARGIN_S = 600
@@ -70,14 +73,16 @@ def tutorial(
     limit_s = cell_limit_s or int(plan.time_limit_s + plan.grace_s + CELL_MARGIN_S)
     tell = on_progress or (lambda *_: None)
     files.notebooks.mkdir(parents=True, exist_ok=True)
-    if (pictures := found[0].parent / "images").is_dir():  # an executed notebook names them relative to itself
-        shutil.copytree(pictures, files.notebooks / pictures.name, dirs_exist_ok=True)
+    if (pictures := found[0].parent / PICTURES).is_dir():
+        shutil.copytree(pictures, files.notebooks / PICTURES, dirs_exist_ok=True)
+    copied = {PICTURES, *(notebook.name for notebook in found)}
+    outputs = []
     for notebook in found:
-        execute(notebook, files, asked, limit_s=limit_s, on_progress=tell)
+        outputs.append(copy_notebook(notebook, files.notebooks, copied=copied))
+        execute(outputs[-1], files, asked, limit_s=limit_s, on_progress=tell)
     run = attach(files.directory)
     comparison = evaluate(run, on_progress=tell)
-    outputs = tuple(files.notebooks / notebook.name for notebook in found)
-    return Tutorial(run=run.directory, notebooks=outputs, report=report(run), comparison=comparison)
+    return Tutorial(run=run.directory, notebooks=tuple(outputs), report=report(run), comparison=comparison)
 
 
 def numbered_notebooks(folder: Path | None = None) -> list[Path]:
@@ -176,7 +181,7 @@ class Place:
 
 
 def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int, on_progress: Progress) -> Path:
-    """Execute one notebook into the run directory, cell by cell; what was done is on disk also when it fails.
+    """Execute one notebook in its place, cell by cell; what was done is on disk also when it fails.
 
     Raises `NotebookFailed`.
     """
@@ -186,12 +191,12 @@ def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int,
 
     cells = sum(cell.cell_type == "code" for cell in load_notebook_node(str(notebook)).cells)
     place = Place(notebook.stem, cells + bool(asked.given), on_progress)  # papermill adds a cell of parameters
-    output, log = files.notebooks / notebook.name, files.notebooks / "kernel.log"
+    path, log = str(notebook).replace("{", "{{").replace("}", "}}"), files.notebooks / "kernel.log"
     try:
         with _watching(files.directory.parent, on_progress):
             execute_notebook(
-                str(notebook),
-                str(output).replace("{", "{{").replace("}", "}}"),  # papermill fills parameters into paths
+                path,  # papermill fills parameters into paths
+                path,
                 parameters=asked.given,
                 kernel_name="python3",
                 language="python",
@@ -204,11 +209,11 @@ def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int,
     except (PapermillException, TimeoutError, RuntimeError) as error:
         state, hint = training_state(files.directory.parent)
         told = f"{place}:\n{_what_happened(error, limit_s, log)}\n{state}"
-        raise NotebookFailed(redacted(told), look=output, hint=hint) from None  # the cause may hold a secret
+        raise NotebookFailed(redacted(told), look=notebook, hint=hint) from None  # the cause may hold a secret
     finally:
-        redact_file(output)
+        redact_file(notebook)
         redact_file(log)
-    return output
+    return notebook
 
 
 def _own_kernel(log: Path) -> type:

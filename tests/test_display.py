@@ -41,7 +41,7 @@ def shown(shell: InteractiveShell, thing: object) -> dict[str, str]:
 
 def test_every_record_and_a_run_have_html_and_text(shell: InteractiveShell, finished: Run, tmp_path: Path):
     register(shell)
-    rollout = Rollout(step=0, text="abc", completion="<b>", reward=0.0)
+    rollout = Rollout(step=0, text="abc", completion="<i>", reward=0.0)
     things = (finished.status, finished, finished.record.plan, comparison(), comparison().before, report(Status.FAIL),
               from_preset("tiny"), from_preset("tiny").wandb, rollout)  # fmt: skip
 
@@ -50,7 +50,7 @@ def test_every_record_and_a_run_have_html_and_text(shell: InteractiveShell, fini
 
         assert '<div class="rlg">' in data["text/html"], type(thing)
         assert len(data["text/plain"].splitlines()) > 1, type(thing)
-        assert "<b>" not in data["text/html"]
+        assert "<i>" not in data["text/html"]
 
 
 def test_a_list_of_runs_is_a_table_and_any_other_list_stays_as_it_was(shell: InteractiveShell, finished: Run):
@@ -125,6 +125,8 @@ def test_every_command_of_the_quick_reference_exists(finished: Run):
     said = repr(rlguide.quick_reference(finished))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
 
+    assert f"tail -f {finished.directory / finished.record.plan.processes[0].log}" in said
+    assert "rlguide resume toy" in next(line for line in said.splitlines() if "after a stop or a failure" in line)
     named = {line.rpartition("  rlguide ")[2].split()[0] for line in said.splitlines()[2:] if "  rlguide " in line}
     assert named <= commands
     assert all(hasattr(rlguide, name) for name in ("attach", "monitor", "evaluate", "try_text"))

@@ -42,7 +42,7 @@ def test_a_valid_change_is_saved_and_shown(form: Form, outputs: Path, key: str, 
     assert "✓ valid" in form.verdict
     assert str(outputs / "reverse-text" / "config.toml") in form.verdict
     assert [row[0] for row in form.config.difference()] == [key]
-    assert key in repr(form)
+    assert f"({key.rpartition('.')[2]})" in next(line for line in repr(form).splitlines() if "changed" in line)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,16 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_configuration_is_still_
 def test_the_form_without_a_notebook_is_a_text(form: Form):
     form.fields["max_steps"].value = 5
 
-    assert repr(form).split()[-3:] == ["max_steps", "20", "5"]
+    steps = repr(form).splitlines()[1]
+    assert steps.split() == ["Training", "steps", "(max_steps)", "20", "5", "changed"]
+
+
+def test_without_widgets_a_table_shows_every_field_and_what_else_was_changed():
+    form = edit(from_preset("tiny").replace({"run_name": "other", "seed": 3}))
+
+    rows = {line[:42].strip(): line[42:].split() for line in repr(form).splitlines()[1:]}
+
+    assert len(rows) == len(FIELDS) + 1
+    assert rows["Learning rate (lr)"] == ["0.0003", "0.0003"]
+    assert rows["Seed (seed)"] == ["0", "3", "changed"]
+    assert rows["run_name"] == ["reverse-text", "other", "changed"]

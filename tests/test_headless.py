@@ -33,7 +33,12 @@ PROGRAM = [sys.executable, "-c", "from rlguide.cli import main; main()"]
 def write_notebook(path: Path, *cells: str, tagged: bool = True) -> Path:
     """A notebook with imports, parameters and guard, then `cells`."""
     own = new_code_cell(OWN, metadata={"tags": ["parameters"] if tagged else []})
-    opening = [new_markdown_cell("# A lesson"), new_code_cell("import rlguide"), own, new_code_cell(GUARD)]
+    opening = [
+        new_markdown_cell("# A lesson\n\n[words](../WORDS.md), [next](01_two.ipynb)"),
+        new_code_cell("import rlguide"),
+        own,
+        new_code_cell(GUARD),
+    ]
     notebook = new_notebook(cells=[*opening, *map(new_code_cell, cells)])
     notebook.metadata["kernelspec"] = {"name": "some-other-kernel", "display_name": "other", "language": "python"}
     path.parent.mkdir(exist_ok=True)
@@ -59,7 +64,7 @@ def outputs_of(notebook: Path) -> str:
 # ------------------------------------------------------------------------------------------------- the whole
 
 
-def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outputs: Path):
+def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outputs: Path, tmp_path: Path):
     finished_run(outputs / "one")
     told: list[str] = []
 
@@ -71,6 +76,8 @@ def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outp
     assert all(path.parent == outputs / "one" / "notebooks" for path in done.notebooks)
     assert "succeeded" in outputs_of(done.notebooks[1])
     assert "notebooks/01_two.ipynb" in done.report.read_text()
+    links = re.findall(r"\]\((.*?)\)", nbformat.read(done.notebooks[0], as_version=4).cells[0].source)
+    assert [(done.notebooks[0].parent / link).resolve() for link in links] == [tmp_path / "WORDS.md", done.notebooks[1]]
     assert told.index("00_one, cell 6") < told.index("01_two, cell 2")
 
 

@@ -8,10 +8,11 @@ from test_text import comparison, evaluation, record, report, steps
 from toy import toy_plan
 
 from rlguide.config import from_preset
+from rlguide.environment.reward import similarity
 from rlguide.records import Attempt, EvalSample, Rollout, State, Status, StepRecord, Trial
 from rlguide.view import html
 from rlguide.view.elements import Markup, View, page, table, tag
-from rlguide.view.letters import letters_text
+from rlguide.view.letters import Mark, letters_text, pieces
 from rlguide.view.metrics import METRICS
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&</td></table>"
@@ -147,11 +148,40 @@ def test_metrics_that_an_engine_does_not_have_are_left_out():
     assert "mismatch" not in said
 
 
-def test_letters_are_marked_by_underline_and_strike():
+def test_letters_are_marked_by_underline_strike_and_a_caret_that_says_what_is_missing():
     drawn = html.letters_html("cXa", "abc")
 
-    assert drawn == '<span class="text"><u>c</u><s>X</s><u>a</u></span>'
-    assert letters_text("cXa", "abc").splitlines() == ["wanted  cba", "answer  cXa", "        =x=", "similarity 0.667"]
+    told = "missing here: b"
+    assert drawn == (
+        f'<span class="text"><u>c</u><s>X</s><b role="img" title="{told}" aria-label="{told}">‸</b><u>a</u></span>'
+    )
+    assert letters_text("cXa", "abc").splitlines() == [
+        "wanted  cba",
+        "answer  cX‸a",
+        "        =x =",
+        "        = counts as right, x does not, ‸ letters are missing here",
+        "similarity 0.667",
+    ]
+
+
+def test_letters_missing_at_either_end_and_hostile_ones_are_marked():
+    assert [piece for piece, mark in pieces("b", "abc") if mark is Mark.MISSING] == ["c", "a"]
+    assert list(pieces("", "ab")) == [("ba", Mark.MISSING)]
+    assert "missing here: &lt;&quot;" in html.letters_html("a", 'a"<')
+
+
+def test_every_mark_of_a_letter_is_in_the_legend():
+    assert all(f"<{name}>" in html.LEGEND for name in ("u", "s", "b"))
+
+
+@pytest.mark.parametrize(("answer", "text"), [("cXa", "abc"), ("abcabc", "abc"), ("", "ab"), ("ba", "ab"), ("x", "ab")])
+def test_what_is_neither_struck_nor_missing_makes_the_reward(answer: str, text: str):
+    found = list(pieces(answer, text))
+    right, wrong, missing = (sum(len(p) for p, mark in found if mark is kind) for kind in Mark)
+
+    assert right + wrong == len(answer)
+    assert right + missing == len(text)
+    assert 2 * right / (len(answer) + len(text)) == similarity(answer, text)
 
 
 def test_a_completion_without_an_answer_in_tags_says_so():

@@ -162,5 +162,5 @@ def test_what_the_form_changes_is_shown_below_it_also_where_no_widgets_are(outpu
         "form.fields['max_steps'].value = 5",
     )
 
-    assert "<caption>What differs from preset tiny</caption>" in shown
-    assert '<th scope="row">max_steps</th><td class="n">20</td><td class="n">5</td>' in shown
+    assert "<caption>The six settings, and what else differs from the preset</caption>" in shown
+    assert '<th scope="row">Training steps (max_steps)</th><td class="n">20</td><td class="n">5</td>' in shown

@@ -1,16 +1,22 @@
 """The reward curve is labelled, says what is not there yet, and nothing in it overlaps."""
 
+import re
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.axis import Tick, XTick
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from test_text import record
 
 from rlguide.environment.reward import similarity
 from rlguide.records import Rollout, RunRecord, State, StepRecord
+from rlguide.view.elements import DARKER, Markup, page
+from rlguide.view.page import PAGE_STYLE
 from rlguide.view.plots import GUIDE_LABEL, RewardPlot, floors, spread
 
 FLOORS = (("echo of the text", 0.19), ("warm start, best of 16", 0.61))
@@ -124,6 +130,45 @@ def test_drawing_again_reuses_the_figure(tmp_path: Path):
     assert first[:4] == second[:4] == b"\x89PNG"
     assert plot.figure is figure
     assert len(figure.axes) == 1
+
+
+def test_lines_and_words_are_readable_on_the_card_in_light_and_in_dark(tmp_path: Path):
+    plot = RewardPlot()
+    plot.draw(run(tmp_path), steps(20), floors=FLOORS)
+
+    words = {to_rgb(found.get_color()) for found in texts(plot)}
+    lines = {to_rgb(line.get_color()) for line in plot.figure.axes[0].get_lines()}
+    for turned in (lambda colour: colour, darkened):
+        card = turned((1.0, 1.0, 1.0))
+        assert min(contrast(turned(colour), card) for colour in words) >= 4.5
+        assert min(contrast(turned(colour), card) for colour in lines) >= 4.5
+
+
+def darkened(colour: tuple[float, ...]) -> np.ndarray:
+    """What the style sheet's filter makes of a colour on a dark page."""
+    share, degrees = map(float, re.fullmatch(r"invert\(([\d.]+)\) hue-rotate\((\d+)deg\)", DARKER).groups())
+    assert degrees == 180
+    weights = np.array([0.213, 0.715, 0.072])  # https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement
+    turn = 2 * np.tile(weights, (3, 1)) - np.eye(3)
+    return np.clip(turn @ (share - np.array(colour) * (2 * share - 1)), 0, 1)
+
+
+def contrast(one: Sequence[float], other: Sequence[float]) -> float:
+    """Contrast as the Web Content Accessibility Guidelines define it, from 1 to 21."""
+    bright, dim = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (bright + 0.05) / (dim + 0.05)
+
+
+def _luminance(colour: Sequence[float]) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+@pytest.mark.parametrize("page", [page(Markup("")), PAGE_STYLE], ids=["notebook", "report"])
+def test_pictures_are_turned_for_dark_pages(page: str):
+    dark = page.partition("[data-jp-theme-light=false]" if "data-jp" in page else "prefers-color-scheme:dark")[2]
+
+    assert f"filter:{DARKER}" in dark
 
 
 def test_the_picture_is_also_told_in_words(tmp_path: Path):

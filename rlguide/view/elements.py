@@ -9,6 +9,8 @@ from html import escape
 
 from rlguide.view.written import ABSENT, is_quantity
 
+DARKER = "invert(.93) hue-rotate(180deg)"
+"""Turns a picture drawn on white into one for a dark page; its colours keep their hue."""
 STYLE = """
 div.rlg{max-width:60em;line-height:1.45}
 div.rlg.rlg table{border-collapse:collapse;margin:.4em 0 .8em;font-size:.93em;color:inherit}
@@ -23,10 +25,12 @@ div.rlg .card p,div.rlg p{margin:.25em 0}div.rlg .scroll{overflow-x:auto}div.rlg
 div.rlg .text{font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere}div.rlg .soft{opacity:.75}
 div.rlg u{background:rgba(46,160,67,.25);text-decoration:underline;text-decoration-thickness:2px}
 div.rlg s{background:rgba(224,60,60,.3);text-decoration:line-through;text-decoration-thickness:2px}
+div.rlg b{background:rgba(210,150,0,.3);border:1px dashed;border-radius:3px;padding:0 .15em;margin:0 .15em;cursor:help}
 div.rlg pre{font-size:.85em;max-height:24em;overflow:auto;white-space:pre-wrap;margin:.3em 0;
 color:inherit;background:none}
-div.rlg summary{cursor:pointer}div.rlg figure{margin:.4em 0}div.rlg img{width:700px;max-width:100%;background:#fff}
-"""
+div.rlg summary{cursor:pointer}div.rlg figure{margin:.4em 0}div.rlg img{width:700px;max-width:100%;border-radius:6px}
+[data-jp-theme-light=false] div.rlg img,.vscode-dark div.rlg img{filter:DARKER}
+""".replace("DARKER", DARKER)
 
 
 class Markup(str):
@@ -54,7 +58,9 @@ def page(content: Markup) -> str:
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:
     """An element around `content`, escaped unless it is `Markup`; an attribute of `None` is left out."""
-    told = "".join(f' {k.strip("_")}="{escape(str(v))}"' for k, v in attributes.items() if v is not None)
+    told = "".join(
+        f' {k.strip("_").replace("_", "-")}="{escape(str(v))}"' for k, v in attributes.items() if v is not None
+    )
     return Markup(f"<{name}{told}>{join(*content)}</{name}>")
 
 

@@ -11,9 +11,9 @@ from IPython.display import DisplayHandle, display
 
 from rlguide.config import RunConfig
 from rlguide.errors import ConfigError
-from rlguide.view.elements import View, page, tag
-from rlguide.view.html import config_html
-from rlguide.view.text import difference_text
+from rlguide.view import written
+from rlguide.view.elements import View, join, page, table, tag
+from rlguide.view.html import toml_html
 
 FIELDS = {
     "max_steps": ("Training steps", "each is one update of the weights"),
@@ -66,16 +66,32 @@ class Form:
         self._verdict.value = page(tag("p", tag("strong", verdict), f" {why}", role="status"))
 
     def _view(self) -> View:
-        return View(config_html(self.config), repr(self))
+        head = ("setting", f"preset {self.config.preset}", "here", "")
+        values = table(self._rows(), caption="The six settings, and what else differs from the preset", head=head)
+        return View(join(values, toml_html(self.config)), repr(self))
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        """The fields as they were last valid, then every other key that differs from the preset."""
+        every = {key: values for key, *values in self.config.settings()}
+        keys = [*FIELDS, *(key for key, *_ in self.config.difference() if key not in FIELDS)]
+        return [(_name(key), *every[key], _changed(*every[key])) for key in keys]
 
     def __repr__(self) -> str:
-        return difference_text(self.config.difference(), base=f"preset {self.config.preset}")
+        return written.table(self._rows(), head=("setting", f"preset {self.config.preset}", "here", ""))
 
     def _ipython_display_(self) -> None:
         """The fields, and below them what differs from the preset; that is also there where no widgets are shown."""
         display(self.box)
         self._below.append(DisplayHandle())
         self._below[-1].display(self._view())
+
+
+def _name(key: str) -> str:
+    return f"{FIELDS[key][0]} ({key.rpartition('.')[2]})" if key in FIELDS else key
+
+
+def _changed(preset: object, here: object) -> str:
+    return "" if preset == here else "changed"
 
 
 def _field(config: RunConfig, key: str) -> ipywidgets.ValueWidget:

@@ -13,7 +13,7 @@ from rlguide.config import RunConfig
 from rlguide.environment.reward import ANSWER, similarity
 from rlguide.view import text as plain
 from rlguide.view.elements import Markup, folded, join, notes, table, tag
-from rlguide.view.letters import pieces
+from rlguide.view.letters import CARET, Mark, pieces
 from rlguide.view.metrics import MAIN, METRICS, Metric, metric_rows
 from rlguide.view.written import duration, number
 
@@ -39,7 +39,12 @@ def report_html(report: records.MachineReport) -> Markup:
 
 def config_html(config: RunConfig) -> Markup:
     """What differs from the preset, and the whole file behind a fold."""
-    return join(difference_html(config), folded("all settings, as config.toml", tag("pre", config.to_toml())))
+    return join(difference_html(config), toml_html(config))
+
+
+def toml_html(config: RunConfig) -> Markup:
+    """The whole file behind a fold."""
+    return folded("all settings, as config.toml", tag("pre", config.to_toml()))
 
 
 def difference_html(config: RunConfig) -> Markup:
@@ -111,8 +116,15 @@ def picture(png: str, *, alt: str, caption: str) -> Markup:
 
 
 def letters_html(answer: str, text: str) -> Markup:
-    """An answer with the letters that count underlined and the others struck through."""
-    return tag("span", *(tag("u" if right else "s", piece) for piece, right in pieces(answer, text)), class_="text")
+    """An answer with the letters that count underlined, the others struck through, and a caret for missing ones."""
+    return tag("span", *(_piece(piece, mark) for piece, mark in pieces(answer, text)), class_="text")
+
+
+def _piece(piece: str, mark: Mark) -> Markup:
+    if mark is Mark.MISSING:
+        told = f"missing here: {piece}"
+        return tag("b", CARET, role="img", title=told, aria_label=told)
+    return tag("u" if mark is Mark.RIGHT else "s", piece)
 
 
 def comparing_html(answer: str, text: str) -> Markup:
@@ -127,7 +139,10 @@ def comparing_html(answer: str, text: str) -> Markup:
 
 
 LEGEND = tag(
-    "p", tag("u", "underlined"), ": counts as right; ", tag("s", "struck through"), ": does not.", class_="soft"
+    "p",
+    *(tag("u", "underlined"), ": counts as right; ", tag("s", "struck through"), ": does not; "),
+    *(tag("b", CARET), ": letters are missing here, point at it to see which."),
+    class_="soft",
 )
 
 

@@ -30,6 +30,8 @@ CAPTION = (
 SIZE_INCHES = (7.0, 3.8)
 DPI = 130
 """The picture is shown 700 points wide: 1.3 pixels a point is sharp enough and cheap to draw."""
+FRAME = "#c4c9ce"
+"""A frame makes the picture a card of its own, also on a page that is dark."""
 PLOT_AREA = (0.085, 0.135, 0.51, 0.835)
 """Left, bottom, width and height of the axes, as shares of the figure; the labels stand to the right."""
 LINE_HEIGHT = 0.062
@@ -58,7 +60,7 @@ class RewardPlot:
     """One figure, drawn anew in place."""
 
     def __init__(self) -> None:
-        self.figure = Figure(figsize=SIZE_INCHES, dpi=DPI)
+        self.figure = Figure(figsize=SIZE_INCHES, dpi=DPI, edgecolor=FRAME, linewidth=2)
 
     def draw(self, record: RunRecord, steps: Sequence[StepRecord], *, floors: Sequence[Floor] = ()) -> bytes:
         """The reward by step as a PNG image."""
@@ -118,7 +120,7 @@ def _guide(axes: Axes, last: int) -> Iterable[Label]:
 
 def _floors(axes: Axes, floors: Sequence[Floor]) -> Iterable[Label]:
     for (label, value), dashes in zip(floors, (":", "-."), strict=False):
-        yield axes.axhline(value, color="#777777", linewidth=0.9, linestyle=dashes), value, f"{label}: {value:.2f}"
+        yield axes.axhline(value, color="#666666", linewidth=0.9, linestyle=dashes), value, f"{label}: {value:.2f}"
 
 
 def _place(axes: Axes, labels: Sequence[Label]) -> None:

@@ -10,7 +10,7 @@ ABSENT = "–"
 NOT_THERE = "not there yet"
 """Stands for the size of what is not there yet."""
 _NUMBER = r"[-+±(]*\d[\d.,]*(e[-+]?\d+)?%?\)?"
-_BETWEEN = r"s|min|h|kB|MB|GB|GiB|of|in|to|files|/|→|±|×|·|" + ABSENT
+_BETWEEN = r"s|min|h|kB|MB|GB|GiB|of|in|to|files?|/|→|±|×|·|" + ABSENT
 QUANTITY = re.compile(rf"({_NUMBER}|{ABSENT})( ({_NUMBER}|{_BETWEEN}))*|{NOT_THERE}")
 """What stands to the right in a table: numbers, with their units and whatever joins them."""
 
