@@ -51,6 +51,8 @@ def check_parameters(values: Mapping[str, Any]) -> Parameters:
 
 
 def _unknown(name: str) -> str:
+    if looks_secret(name):
+        return f"{name!r} is called like a secret, and papermill would write its value into the notebook"
     close = difflib.get_close_matches(name, NAMES, n=1)
     return f"unknown parameter {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 

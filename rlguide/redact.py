@@ -23,17 +23,23 @@ def looks_secret(name: str) -> bool:
 
 def redacted(text: str, environment: Mapping[str, str] = os.environ) -> str:
     """`text` with every secret of the environment replaced by its variable's name."""
-    for written, name in sorted(_secrets(environment), key=lambda secret: -len(secret[0])):  # one may begin another
+    for written, name in _secrets(environment):
         text = text.replace(written, f"[{name}]")
     return text
 
 
-def _secrets(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Every way in which a secret may be written, with its variable: as it is, and in JSON, in HTML and in a URL."""
+def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Every way in which a secret may be written, with its variable; the longest first, for one may begin another."""
+    return sorted(_writings(environment), key=lambda secret: -len(secret[0]))
+
+
+def _writings(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Secrets as they are, and as they stand in Python, in JSON, in HTML and in a URL."""
     for name, value in environment.items():
         for part in (value, *value.splitlines()) if looks_secret(name) else ():  # a log holds a long key line by line
             if len(part := part.strip()) >= SHORTEST_SECRET:
-                yield from ((way, name) for way in (part, json.dumps(part)[1:-1], html.escape(part), quote(part, "")))
+                ways = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part, ""))
+                yield from ((way, name) for way in ways)
 
 
 def redact_file(path: Path) -> None:
@@ -42,20 +48,23 @@ def redact_file(path: Path) -> None:
     It is rewritten in its place, so that a process that still appends to it goes on in the same file. Raises `OSError`.
     """
     if path.is_file():
-        text = path.read_bytes().decode(errors="surrogateescape")
-        if (clean := redacted(text)) != text:
+        data = clean = path.read_bytes()
+        for written, name in _secrets(os.environ):
+            clean = clean.replace(os.fsencode(written), f"[{name}]".encode())
+        if clean != data:
             with path.open("r+b") as file:
-                file.write(clean.encode(errors="surrogateescape"))
+                file.write(clean)
                 file.truncate()
 
 
-def redact_folder(folder: Path) -> None:
-    """Rewrite every text file in `folder` and below without secrets; what a link points to is left alone.
+def redact_files(*places: Path) -> None:
+    """Rewrite text files without secrets: each of `places`, or all below it; what a link points to is left alone.
 
     What cannot be read or written stays as it is, and so does a file that is no text: it would no longer be valid.
     """
-    for where, _, names in os.walk(folder):
-        for path in (Path(where, name) for name in names):
+    for place in places:
+        below = (Path(where, name) for where, _, names in os.walk(place) for name in names)
+        for path in (place, *below):
             with suppress(OSError):
                 if path.is_file() and not path.is_symlink() and _is_text(path):
                     redact_file(path)

@@ -21,6 +21,7 @@ from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import RunFiles
 from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start
 from rlguide.records import ComponentStatus, MetricSource, Process, RunRecord, State, StepRecord, StoppedBy
+from rlguide.redact import redact_files
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog, locked, read_history, read_record, write_record
 from rlguide.tail import LineReader
@@ -232,6 +233,7 @@ class Supervisor:
             log.exception("a look failed while ending")
 
     def _write_ending(self, ending: Ending) -> None:
+        redact_files(self._files.engine, self._files.supervisor_log)  # nobody else writes there any more
         components = tuple(
             status.model_copy(update={"exit_code": self._children[status.name].poll()})
             for status in self._record.components

@@ -11,7 +11,7 @@ from rlguide.child import TAIL_LINES, program, running
 from rlguide.environ import bypassing
 from rlguide.errors import EvaluationError
 from rlguide.records import EvalSample, Sampling
-from rlguide.redact import redact_folder
+from rlguide.redact import redact_files
 from rlguide.server import Endpoint
 from rlguide.tail import last_lines
 
@@ -52,7 +52,7 @@ def run_vf_eval(
         with running(argv, log, env=env) as child:
             _wait(child, endpoint, sampling, log, on_progress=on_progress, stall_s=stall_s)
     finally:
-        redact_folder(folder)
+        redact_files(folder)
     rows = sorted(saved_rows(folder), key=lambda row: row["example_id"])
     if child.returncode != 0 or len(rows) != total(sampling):
         ended = f"vf-eval ended with exit code {child.returncode}"

@@ -20,7 +20,7 @@ DEFAULTS = {
     "requests": "",  # file that gets every request, one JSON object a line
     "failing": [],  # texts whose requests fail
     "failing_from": None,  # number of the request from which all fail
-    "how": "503",  # "503", "422", "html", "close", "die", "empty", "copy", "sleep"
+    "how": "503",  # "503", "422", "html", "leak", "close", "die", "empty", "copy", "sleep"
 }
 
 
@@ -49,6 +49,10 @@ class Handler(BaseHTTPRequestHandler):
         how = options["how"]
         if how == "html":
             self.reply(200, "<html><body>Sign in to the hotel network</body></html>", kind="text/html")
+        elif how == "leak":
+            key = os.environ["WANDB_API_KEY"]
+            print(f"stub knows {key}", flush=True)
+            self.reply(422, json.dumps({"detail": f"no budget for {key}"}))
         elif how in {"503", "422"}:
             self.reply(int(how), f'{{"detail": "stub says {how}"}}')
         elif how == "close":

@@ -74,11 +74,13 @@ def test_every_problem_is_told_at_once():
     ]
 
 
-def test_a_secret_is_never_a_parameter_and_is_not_repeated():
-    with pytest.raises(ConfigError) as caught:
-        check_parameters({"wandb_api_key": "SECRET123"})
+@pytest.mark.parametrize("name", ["wandb_api_key", "HF_TOKEN", "my_password", "token"])
+def test_a_secret_is_never_a_parameter_and_is_not_repeated(name: str):
+    with pytest.raises(ConfigError, match=f"'{name}' is called like a secret") as caught:
+        check_parameters({name: "SECRET123"})
 
     assert "SECRET123" not in str(caught.value)
+    assert "did you mean" not in str(caught.value)
     assert "set it in the environment" in caught.value.hint
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rlguide.redact import looks_secret, redact_file, redact_folder, redacted
+from rlguide.redact import looks_secret, redact_file, redact_files, redacted
 
 
 @pytest.mark.parametrize("name", ["WANDB_API_KEY", "HF_TOKEN", "hf_token", "MY_SECRET", "DB_PASSWORD", "apikey"])
@@ -43,6 +43,7 @@ def test_a_file_is_rewritten_only_when_it_holds_a_secret(tmp_path: Path, monkeyp
     ("secret", "text", "clean"),
     [
         ('pass"w\\ord', r'{"a": "pass\"w\\ord"}', '{"a": "[A_KEY]"}'),
+        ("pass'\\word", 'KeyError("pass\'\\\\word")', 'KeyError("[A_KEY]")'),
         ("pass<word>", "<p>pass&lt;word&gt;</p>", "<p>[A_KEY]</p>"),
         ("pass/word", "http://user:pass%2Fword@host", "http://user:[A_KEY]@host"),
         ("first line\nsecond line\n", "1: first line\n2: second line", "1: [A_KEY]\n2: [A_KEY]"),
@@ -80,7 +81,7 @@ def test_a_folder_is_cleaned_save_files_that_are_no_text_and_what_lies_elsewhere
     (folder / "weights.bin").write_bytes(b"\0hf_abcdefgh")
     (folder / "link").symlink_to(elsewhere)
 
-    redact_folder(folder)
+    redact_files(folder)
 
     assert (deep / "text.jsonl").read_text() == "[HF_TOKEN]"
     assert (folder / "odd.log").read_bytes() == b"[HF_TOKEN]\0"
