@@ -9,13 +9,15 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV ?= .venv
-CONSTRAINTS ?= constraints/cpu.txt
-EXTRAS ?= local,notebooks,wandb,dev
-ENGINE ?= auto
-ARGS ?=
-
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+# The stamp holds the two settings of the installation. They stay until others are given; others install again.
+SETTINGS := $(shell cat $(INSTALLED) 2>/dev/null)
+ALL := local,notebooks,wandb,dev
+CONSTRAINTS ?= $(or $(word 1,$(SETTINGS)),constraints/cpu.txt)
+EXTRAS ?= $(or $(word 2,$(SETTINGS)),$(ALL))
+ENGINE ?= auto
+ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -26,6 +28,10 @@ help:  ## list these commands
 
 install: $(INSTALLED)  ## make the virtual environment, or bring it up to date
 
+ifneq ($(SETTINGS),$(CONSTRAINTS) $(EXTRAS))
+.PHONY: $(INSTALLED)
+endif
+
 # The stamp is written last, so that an installation that was cut short is done again.
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@rm -f $@
@@ -33,7 +39,7 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 	@echo "installing into $(VENV): about 2 GB, more with CUDA libraries; a few minutes"
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
-	@touch $@
+	@echo '$(CONSTRAINTS) $(EXTRAS)' > $@
 
 tutorial: $(INSTALLED)  ## execute all notebooks without a browser, and write a report
 	$(BIN)/rlguide tutorial --engine $(ENGINE) $(ARGS)
@@ -67,7 +73,7 @@ lint: $(INSTALLED)  ## look for mistakes and for what is not formatted
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(INSTALLED)  ## format the code, mend what can be mended
+format: $(INSTALLED)  ## format the code, fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -1,0 +1,79 @@
+"""`make install` installs what is asked for: once, and again when something else is asked for."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PIP = """#!/bin/sh
+echo "$@" >> installed.log
+"""
+"""Stands for the Python of the virtual environment: writes down what it was asked to install."""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The Makefile with what it looks at, and a virtual environment whose Python installs nothing."""
+    for name in ("Makefile", "pyproject.toml", "constraints"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PIP)
+    python.chmod(0o755)
+    return tmp_path
+
+
+def make(project: Path, *arguments: str) -> list[str]:
+    """Run make; returns the installations so far, as constraints and extras."""
+    subprocess.run(["make", *arguments], cwd=project, capture_output=True, text=True, timeout=60, check=True)
+    calls = (project / "installed.log").read_text().splitlines()
+    return [f"{call.split('--constraint ')[1].split()[0]} {call.split('[')[1].rstrip(']')}" for call in calls]
+
+
+CPU = "constraints/cpu.txt local,notebooks,wandb,dev"
+GPU = "constraints/gpu.txt gpu,dev"
+ASKED = ("CONSTRAINTS=constraints/gpu.txt", "EXTRAS=gpu,dev")
+
+
+def test_the_same_again_installs_nothing(project: Path):
+    make(project, "install")
+
+    assert make(project, "install") == [CPU]
+
+
+def test_other_settings_install_again_once(project: Path):
+    make(project, "install")
+
+    assert make(project, "install", *ASKED) == [CPU, GPU]
+    assert make(project, "install", *ASKED) == [CPU, GPU]
+
+
+def test_what_was_asked_for_stays_until_something_else_is(project: Path):
+    make(project, "install", *ASKED)
+
+    assert make(project, "install") == [GPU]
+    assert make(project, "install", "EXTRAS=dev") == [GPU, "constraints/gpu.txt dev"]
+
+
+def test_a_change_of_the_requirements_installs_the_same_settings_anew(project: Path):
+    make(project, "install", *ASKED)
+    (project / "pyproject.toml").write_text("# changed")
+    stamp = project / ".venv" / "installed"
+    later = stamp.stat().st_mtime + 5
+    os.utime(project / "pyproject.toml", (later, later))
+
+    assert make(project, "install") == [GPU, GPU]
+
+
+def test_an_installation_that_fails_is_done_again(project: Path):
+    python = project / ".venv" / "bin" / "python"
+    python.write_text(PIP + "exit 1\n")
+    with pytest.raises(subprocess.CalledProcessError):
+        make(project, "install")
+    python.write_text(PIP)
+
+    assert make(project, "install") == [CPU, CPU]
