@@ -43,7 +43,7 @@ def test_the_documents_are_there():
 
 @each_document
 def test_links_inside_the_project_lead_somewhere(path: Path):
-    for target in re.findall(r"\]\(([^)\s]+)\)", "\n".join(prose(path))):
+    for target in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\s\"]+)", "\n".join(prose(path))):
         if target.startswith(("http://", "https://")):
             continue
         name, _, anchor = target.partition("#")
