@@ -12,6 +12,7 @@ from rlguide.records import (
     EvalSample,
     Evaluation,
     MachineReport,
+    Parameters,
     RunRecord,
     RunSummary,
     Sampling,
@@ -123,6 +124,7 @@ def test_a_record_tells_its_times_and_durations_in_words():
     rows = dict(text.record_rows(evaluation()))
 
     assert rows["created at"] == "2030-01-01 00:00 UTC"
+    assert ("time limit", "–") in text.record_rows(Parameters())
     assert dict(text.record_rows(RunSummary(name="one", directory=Path(), state=None, elapsed_s=125.2)))["elapsed"] == (
         "2 min 05 s"
     )

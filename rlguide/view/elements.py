@@ -15,7 +15,7 @@ STYLE = """
 div.rlg{max-width:60em;line-height:1.45}
 div.rlg.rlg table{border-collapse:collapse;margin:.4em 0 .8em;font-size:.93em;color:inherit}
 div.rlg.rlg caption{caption-side:top;text-align:left;font-weight:600;padding:.2em 0;color:inherit}
-div.rlg.rlg th,div.rlg.rlg td{text-align:left;vertical-align:top;padding:.25em .7em;min-width:5.5em;max-width:34em;
+div.rlg.rlg th,div.rlg.rlg td{text-align:left;vertical-align:top;padding:.25em .7em;min-width:5.5em;max-width:46em;
 border-bottom:1px solid rgba(128,128,128,.4);white-space:normal;overflow-wrap:anywhere}
 div.rlg.rlg th{font-weight:600;min-width:0;overflow-wrap:break-word}div.rlg.rlg th[scope=col]{white-space:nowrap}
 div.rlg.rlg .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;min-width:0}
