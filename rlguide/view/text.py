@@ -261,7 +261,7 @@ def record_rows(record: BaseModel) -> list[tuple[str, object]]:
 def _field(name: str, value: Any) -> tuple[str, object]:
     if name.endswith("_at"):
         return name.replace("_", " "), moment(value)
-    if name.endswith("_s") and isinstance(value, int | float):
+    if name.endswith("_s") and not name.endswith("_per_s"):
         return name.removesuffix("_s").replace("_", " "), duration(value)
     return name.replace("_gib", " (GiB)").replace("_", " "), _flat(value)
 
