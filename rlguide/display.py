@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rlguide import evaluation, records
 from rlguide import run as operations
 from rlguide.config import RunConfig, Section, load_config, write_config
+from rlguide.dialects import find_stage
 from rlguide.environment.reward import extract_answer
 from rlguide.errors import ConfigError, RlguideError
 from rlguide.history import History
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 LOG_LINES = 15
 """Last lines of each log below a live view."""
+STAGE_LINES = 100
+"""Last lines of a log that tell the stage; a step takes some ten."""
 
 _live: dict[Path, "LiveRun"] = {}
 _followers: dict[Path, threading.Thread] = {}
@@ -65,9 +68,11 @@ def _shown(run: Run) -> "LiveRun":
     from rlguide.view.live import LiveRun
 
     if run.directory not in _live:
-        rollouts_of = partial(_first_rollouts, run)
         _live[run.directory] = LiveRun(
-            lambda: (run.status, run.history), logs=partial(_logs, run), first_rollouts=rollouts_of
+            lambda: (run.status, run.history),
+            logs=partial(_logs, run),
+            first_rollouts=partial(_first_rollouts, run),
+            stage=partial(stage_of, run),
         )
     live = _live[run.directory]
     live.show()
@@ -78,6 +83,14 @@ def _logs(run: Run) -> dict[str, list[str]]:
     names = dict.fromkeys([process.name for process in run.record.plan.processes])
     names |= dict.fromkeys([*run.record.plan.layout.logs, "supervisor"])
     return {name: run.tail(name, LOG_LINES) for name in names}
+
+
+def stage_of(run: Run) -> str | None:
+    """What a run of several components is at, by the ends of its logs; `None` for an engine in one piece."""
+    sources = run.record.plan.metrics
+    if len(sources) == 1:
+        return None
+    return ": ".join(find_stage({source.component: run.tail(source.component, STAGE_LINES) for source in sources}))
 
 
 def _first_rollouts(run: Run, history: History) -> tuple[Rollout, ...]:

@@ -79,6 +79,18 @@ def test_a_run_that_is_over_is_shown_and_a_failure_says_why(outputs: Path):
         assert "The run ended before its first step." in shown
 
 
+def test_a_run_of_several_components_says_what_it_is_at(outputs: Path):
+    _, watched = executed(
+        "import rlguide\nconfig = rlguide.load_config('tiny', {'engine': 'replay', 'replay.speed': 1})\n"
+        "run = rlguide.launch(rlguide.plan(config))",
+        "rlguide.monitor(run)",
+    )
+    attach("reverse-text").stop()
+
+    assert "boot: the inference server and the trainer are starting" in watched
+    assert "a recording of prime-rl" in watched
+
+
 def test_a_run_that_is_taken_away_while_it_is_watched_is_said_to_be_gone(outputs: Path):
     _, watched, _, _ = executed(
         start(outputs / "toy", stop_steps_at=2),

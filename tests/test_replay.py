@@ -10,6 +10,7 @@ from toy import after_steps, eventually
 
 from rlguide import engines
 from rlguide.config import load_config
+from rlguide.display import stage_of
 from rlguide.engines.prime_rl import rl_toml
 from rlguide.engines.replay import RECORDING
 from rlguide.errors import EvaluationError
@@ -53,6 +54,7 @@ def test_a_replay_leaves_the_recorded_files_and_no_weights(played: Run):
     assert played.checkpoint is None
     assert "RL trainer finished!" in played.tail("trainer", 1)[0]
     assert (len(played.rollouts(0)), len(played.rollouts(19))) == (128, 8)
+    assert stage_of(played) == "done: the trainer has finished"
 
 
 def test_a_recording_is_not_evaluated(played: Run):
@@ -110,8 +112,8 @@ def test_it_is_called_a_recording_wherever_it_is_shown(played: Run):
 
     record, steps = played.status, played.history.steps
 
-    assert "recorded on two NVIDIA H200 GPUs" in text.plan_text(record.plan)
-    assert "recorded on two NVIDIA H200 GPUs" in plan_html(record.plan)
+    assert "a recording of prime-rl 0.5.1.dev169 (024abb204) on two NVIDIA H200 GPUs" in text.plan_text(record.plan)
+    assert "a recording of" in plan_html(record.plan)
     assert "a recording" in text.run_text(record, steps)
     assert "a recording" in run_html(record, steps)
     assert "a recording" in text.runs_text(list_runs(played.directory.parent), root=played.directory.parent)

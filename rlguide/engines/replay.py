@@ -30,11 +30,12 @@ class Replay:
         return None if (RECORDING / "manifest.json").is_file() else f"no recording in {RECORDING}; reinstall rlguide"
 
     def release(self) -> str:
-        return f"a recording of {_manifest()['release']}"
+        return f"{_manifest()['release']}, recorded"
 
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         """Of `config`, only the speed and the time limit count; steps, batch and policy are the recording's."""
         recorded, speed = _manifest(), config.replay.speed
+        of = f"{recorded['release']} on {recorded['hardware']}, {recorded['made_on']}"
         argv = (sys.executable, "-P", "-m", PROGRAM, str(RECORDING), str(directory / ENGINE), "--speed", f"{speed:g}")
         return Plan(
             engine=self.name,
@@ -54,12 +55,12 @@ class Replay:
             attention=recorded["attention"],
             estimate_s=recorded["seconds"] / speed,
             notes=(
-                f"Nothing is trained: this was recorded on {recorded['made_on']}, on {recorded['hardware']}.",
+                f"Nothing is trained: this plays a recording of {of}.",
                 f"It goes {speed:g} times as fast; seconds of steps are the recorded ones.",
                 "Of the configuration, only replay.speed and time_limit_s count.",
                 "A recording leaves no weights: there is nothing to evaluate, and nothing to go on from.",
             ),
-            recording=f"recorded on {recorded['hardware']} with {recorded['release']}, {recorded['made_on']}",
+            recording=of,
             fingerprint=fingerprint(engine=self.name, recording=recorded, speed=speed),
         )
 

@@ -34,7 +34,9 @@ class LiveRun:
         *,
         logs: Callable[[], Mapping[str, Sequence[str]]],
         first_rollouts: Callable[[History], Sequence[Rollout]],
+        stage: Callable[[], str | None] = lambda: None,
     ):
+        self._stage = stage
         self._look, self._logs, self._first_rollouts = look, logs, first_rollouts
         self._plot = RewardPlot()
         self._handles: deque[tuple[DisplayHandle, DisplayHandle]] = deque(maxlen=OUTPUTS)
@@ -76,7 +78,8 @@ class LiveRun:
     def _main(self, record: RunRecord, history: History) -> View:
         steps = history.steps
         curve = self._plot.html(record, steps, floors=floors(self._first_rollouts(history)))
-        return View(join(card(record, steps), curve, metrics_html(steps)), run_text(record, steps))
+        stage = None if record.state.is_over else self._stage()
+        return View(join(card(record, steps), notes([stage]), curve, metrics_html(steps)), run_text(record, steps))
 
     def _more(self, history: History) -> View:
         logs = self._logs()

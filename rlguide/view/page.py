@@ -113,7 +113,7 @@ def verdict(record: RunRecord, comparison: Comparison | None) -> str:
     if comparison is not None:
         return comparison.verdict
     if record.plan.recording:
-        return f"This is a recording, {record.plan.recording}: nothing was trained here, and nothing is evaluated."
+        return f"This is a recording of {record.plan.recording}: nothing was trained here."
     if record.state.is_success:
         return "Not evaluated yet: the training reached its last step, but nothing says yet how much it learned."
     why = f" {record.reason}" if record.reason else ""
@@ -153,6 +153,8 @@ def _steps(contents: Contents) -> Markup:
 
 
 def _evaluations(contents: Contents) -> Markup:
+    if contents.record.plan.recording:
+        return notes(["A recording leaves no weights to evaluate."])
     if contents.comparison is None:
         known = [html.evaluation_html(evaluation) for evaluation in contents.evaluations]
         command = tag("code", f"rlguide evaluate {contents.record.name}")

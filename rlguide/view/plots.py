@@ -34,6 +34,8 @@ FRAME = "#c4c9ce"
 """A frame makes the picture a card of its own, also on a page that is dark."""
 PLOT_AREA = (0.085, 0.135, 0.51, 0.835)
 """Left, bottom, width and height of the axes, as shares of the figure; the labels stand to the right."""
+TITLE_HEIGHT = 0.06
+"""Height of a title, as a share of the figure's."""
 LINE_HEIGHT = 0.062
 """Height of a line of a label, as a share of the axes' height."""
 EMPTY = {True: "The run ended before its first step.", False: "No training step has been recorded yet."}
@@ -73,8 +75,8 @@ class RewardPlot:
         axes.grid(color="#dddddd", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
         if record.plan.recording:
-            title = f"A recording,\n{record.plan.recording}"
-            axes.text(0.02, 0.98, title, transform=axes.transAxes, va="top", fontsize=7)
+            axes.set_position((*PLOT_AREA[:3], PLOT_AREA[3] - TITLE_HEIGHT))
+            axes.set_title(f"A recording of {record.plan.recording}", loc="left", fontsize=9)
         measured = [step for step in steps if step.reward is not None]
         if not measured:
             message = "The steps so far have no reward." if steps else EMPTY[record.state.is_over]

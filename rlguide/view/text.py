@@ -51,7 +51,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
     """What a launch would start, by name."""
     processor = f"the processor, {plan.threads} threads" if plan.threads else "the processor"
     where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else processor
-    rows: list[tuple[str, object]] = [("a recording", plan.recording)] if plan.recording else []
+    rows: list[tuple[str, object]] = [("a recording of", plan.recording)] if plan.recording else []
     rows += [
         ("engine", f"{plan.engine} ({plan.release}), {plan.precision}, attention {plan.attention}"),
         ("runs on", where),
@@ -109,7 +109,7 @@ def state_text(record: RunRecord) -> str:
         words = words.replace("stopped", f"stopped {STOPPED[record.stopped_by]}")
     if not record.plan.recording:
         return words
-    return f"a recording, {PLAYED if record.state.is_success else words}; {record.plan.recording}"
+    return f"a recording of {record.plan.recording}: {PLAYED if record.state.is_success else words}"
 
 
 def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
