@@ -1,6 +1,6 @@
-"""Measures what tests should not: speed against plain TRL, start-up, memory, a busy machine, seeds, import time.
+"""Measures what tests should not: speed against plain TRL, start-up, memory, a busy machine, seeds, imports, long logs.
 
-    python -m benchmarks [speed] [busy] [seeds] [imports]      all of them when none is named
+    python -m benchmarks [speed] [busy] [seeds] [imports] [logs]      all of them when none is named
 
 Nothing else should run. What is compared is measured in the same go, and only ratios are worth comparing elsewhere.
 """
@@ -8,6 +8,7 @@ Nothing else should run. What is compared is measured in the same go, and only r
 import argparse
 import multiprocessing
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -18,21 +19,28 @@ from pathlib import Path
 
 from rlguide.config import load_config
 from rlguide.engines import plan as make_plan
+from rlguide.engines.prime_rl import METRICS
+from rlguide.engines.replay import RECORDING
 from rlguide.environment.texts import load_texts
 from rlguide.evaluation import evaluate
+from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import TINY_POLICY
 from rlguide.records import Evaluation, RunRecord
 from rlguide.run import Run, launch
+from rlguide.tail import LineReader
 
 STEPS = 20
 TURNS = 5
 BUSY_STEPS = 6
 SEEDS = range(5)
+LOG_LINES = 1_000_000
+REFRESHES = 50
 PLAIN = Path(__file__).with_name("plain_trl.py")
 
 
 def main() -> None:
-    measurements: dict[str, Callable[[Path], None]] = {"speed": speed, "busy": busy, "seeds": seeds, "imports": imports}
+    measured = (speed, busy, seeds, imports, logs)
+    measurements: dict[str, Callable[[Path], None]] = {measure.__name__: measure for measure in measured}
     parser = argparse.ArgumentParser(
         prog="benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -77,7 +85,8 @@ def busy(folder: Path) -> None:
         finally:
             spinner.kill()
     medians = [statistics.median(seconds) for seconds in (alone, beside)]
-    print(f"alone {medians[0]:.2f} s a step, beside a busy process {medians[1]:.2f} s: {medians[1] / medians[0]:.2f} times")
+    ratio = medians[1] / medians[0]
+    print(f"alone {medians[0]:.2f} s a step, beside a busy process {medians[1]:.2f} s: {ratio:.2f} times")
 
 
 def seeds(folder: Path) -> None:
@@ -98,6 +107,37 @@ def imports(_folder: Path) -> None:
     """`import rlguide` in a fresh interpreter, without what the interpreter itself takes; the best of ten."""
     bare, ours = (min(fresh_python(code) for _ in range(10)) for code in ("pass", "import rlguide"))
     print(f"import rlguide: {1000 * (ours - bare):.0f} ms")
+
+
+def logs(folder: Path) -> None:
+    """A log of a million lines, the recorded steps of prime-rl's orchestrator over and over: read and parsed at once,
+    and then after each new step."""
+    recorded = (RECORDING / "logs" / "orchestrator.log").read_bytes().split(b"\n")
+    first = next(number for number, line in enumerate(recorded) if b"Starting orchestrator step 0" in line)
+    steps, log, dialect = recorded[first:200], folder / "orchestrator.log", METRICS[0].dialect
+    with log.open("wb") as file:
+        for _ in range(LOG_LINES // len(steps) + 1):
+            file.write(b"\n".join(steps) + b"\n")
+    reader, parse = LineReader(log, holding=HOLDING[dialect]), DIALECTS[dialect]
+
+    def look() -> tuple[int, float]:
+        started = time.perf_counter()
+        found = sum(parse(line) is not None for line in reader.read())
+        return found, time.perf_counter() - started
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    worked = time.process_time()
+    found, seconds = look()
+    worked = time.process_time() - worked
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    print(f"{log.stat().st_size / 2**20:.0f} MiB, {found} step lines: {seconds:.2f} s, {worked:.2f} s of a processor")
+    print(f"memory {grown_mib:+.0f} MiB, most of it the step lines")
+    refreshes = []
+    for _ in range(REFRESHES):
+        with log.open("ab") as file:
+            file.write(b"\n".join(steps[: len(steps) // 20]) + b"\n")
+        refreshes.append(look()[1])
+    print(f"each of {REFRESHES} refreshes: at most {1000 * max(refreshes):.2f} ms")
 
 
 def trained(folder: Path, name: str, changes: dict | None = None) -> Run:

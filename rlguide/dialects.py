@@ -12,9 +12,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-PREFIX = re.compile(r"\s*(?:\[[A-Za-z]+\d+\]:)?\s*")
+PREFIX = r"\s*(?:\[[A-Za-z]+\d+\]:)?\s*"
 """torchrun names the process before each line, for example `[trainer0]:`."""
-LOGGED = re.compile(r"\d\d:\d\d:\d\d +(DEBUG|INFO|SUCCESS|WARNING|ERROR) (.*)", re.DOTALL)
+LOGGED = re.compile(PREFIX + r"\d\d:\d\d:\d\d +(DEBUG|INFO|SUCCESS|WARNING|ERROR) (.*)", re.DOTALL)
+JSON = re.compile(PREFIX + r"(\{.*)", re.DOTALL)
 PLACE = re.compile(r" \[[\w.]+::\d+\]$")
 """At debug level a message ends with its place in the code."""
 STEP = re.compile(r"Step (\d{1,9}) \| (.*)", re.DOTALL)
@@ -42,11 +43,11 @@ TRAINER: Fields = {
 
 def message_of(line: str) -> tuple[str, str] | None:
     """Level and message of a clean line that prime-rl's logger wrote, as text or as JSON; `None` for any other."""
-    line = line[PREFIX.match(line).end() :]
-    if line.startswith("{"):
-        return _json_message(line)
-    found = LOGGED.fullmatch(line)
-    return (found[1], PLACE.sub("", found[2].rstrip())) if found else None
+    if found := LOGGED.fullmatch(line):
+        message = found[2].rstrip()
+        return found[1], PLACE.sub("", message) if message.endswith("]") else message
+    found = JSON.fullmatch(line)
+    return _json_message(found[1]) if found else None
 
 
 def _json_message(line: str) -> tuple[str, str] | None:
