@@ -12,15 +12,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from rlguide import engines, probe
-from rlguide.config import from_preset
+from rlguide.accounts import ANY, expected_account
+from rlguide.asking import Finding, Question, ask
+from rlguide.config import Wandb, from_preset
 from rlguide.errors import Busy, ConfigError, EngineMissing
 from rlguide.paths import PACKAGE, TINY_POLICY, outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
@@ -30,6 +30,8 @@ IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_
 """Packages to import, one child process a group: two take half the time on two cores."""
 IMPORT_DEADLINE_S = 60.0
 """A cold disk can take this long to read torch and its libraries."""
+WANDB_DEADLINE_S = 10.0
+"""W&B answers within 3 s; when nobody answers it takes 9 s to tell why."""
 CHECKPOINT_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json")
 
 # A run with its evaluation needs these.
@@ -38,26 +40,11 @@ TEMPORARY_DISK_GIB = 0.2
 TRAINING_MEMORY_GIB = 2.5
 
 
-class Finding(NamedTuple):
-    """What one look at the machine gave."""
+def check_machine(engine: str = "auto", *, only: Sequence[str] = (), wandb: Wandb | None = None) -> MachineReport:
+    """Test what `engine` needs here, or `only` the named of it: one verdict, and every check. Changes nothing.
 
-    status: Status
-    seen: str
-    fix: str | None = None
-
-
-class Question(NamedTuple):
-    """One thing to find out, and within how many seconds."""
-
-    id: str
-    title: str
-    wanted: str
-    look: Callable[[], Finding]
-    deadline_s: float = 5.0
-
-
-def check_machine(engine: str = "auto", *, only: Sequence[str] = ()) -> MachineReport:
-    """Test what `engine` needs here, or `only` the named of it: one verdict, and every check. Changes nothing."""
+    `wandb` is that part of a configuration; with mode `online` W&B is asked whose key is here. Unset, it is `off`.
+    """
     try:
         name = engines.find_engine(engines.AUTO if engine == "auto" else engine).name
     except EngineMissing as error:
@@ -66,7 +53,7 @@ def check_machine(engine: str = "auto", *, only: Sequence[str] = ()) -> MachineR
         )
         return _report(engine, (absent,), None)
     machine = probe.machine()
-    asked = [q for q in questions(machine) if not only or {q.id, q.id.split(".")[0]} & {*only}]
+    asked = [q for q in questions(machine, wandb or Wandb()) if not only or {q.id, q.id.split(".")[0]} & {*only}]
     if unknown := {*only} - {name for q in asked for name in (q.id, q.id.split(".")[0])}:
         raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint="rlguide doctor --all lists them")
     return _report(name, ask(asked), None if only else machine)
@@ -85,42 +72,6 @@ def require(*names: str, engine: str = "auto") -> MachineReport:
     return report
 
 
-def ask(asked: Sequence[Question]) -> tuple[Check, ...]:
-    """Answer all questions at once; one that does not end in time is answered with a warning."""
-    answers: dict[str, Check] = {}
-    threads = [threading.Thread(target=_answer, args=(question, answers), daemon=True) for question in asked]
-    started = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for question, thread in zip(asked, threads, strict=True):
-        thread.join(max(0.0, started + question.deadline_s - time.monotonic()))
-    late = "no answer within {0:.0f} s"
-    return tuple(
-        answers.get(q.id) or _check(q, Finding(Status.WARN, late.format(q.deadline_s)), q.deadline_s) for q in asked
-    )
-
-
-def _answer(question: Question, answers: dict[str, Check]) -> None:
-    started = time.monotonic()
-    try:
-        finding = question.look()
-    except Exception as error:  # the boundary of the promise that a check never raises
-        finding = Finding(Status.WARN, f"could not be found out: {type(error).__name__}: {error}")
-    answers[question.id] = _check(question, finding, time.monotonic() - started)
-
-
-def _check(question: Question, finding: Finding, seconds: float) -> Check:
-    return Check(
-        id=question.id,
-        title=question.title,
-        status=finding.status,
-        seen=finding.seen,
-        wanted=question.wanted,
-        fix=None if finding.status is Status.PASS else finding.fix,
-        seconds=round(seconds, 3),
-    )
-
-
 def _report(engine: str, checks: tuple[Check, ...], machine: Machine | None) -> MachineReport:
     failed = [check.title for check in checks if check.status is Status.FAIL]
     doubtful = [check.title for check in checks if check.status is Status.WARN]
@@ -137,7 +88,7 @@ def _report(engine: str, checks: tuple[Check, ...], machine: Machine | None) -> 
     return MachineReport(engine=engine, checks=checks, verdict=verdict)
 
 
-def questions(machine: Machine) -> list[Question]:
+def questions(machine: Machine, wandb: Wandb) -> list[Question]:
     """What the embedded engine needs."""
     root = outputs_root()
     trials = [ImportTrial(modules) for modules in IMPORTS]
@@ -162,6 +113,7 @@ def questions(machine: Machine) -> list[Question]:
         Question("warm-start", "tiny policy", "complete", partial(look_at_checkpoint, TINY_POLICY)),
         Question("loopback", "connections to this machine", "work, without a proxy", look_at_loopback),
         Question("processor", "processor for training", "not in use by another run", look_at_slot),
+        Question("wandb", "W&B account", "yours, in mode online", partial(look_at_wandb, wandb), WANDB_DEADLINE_S),
     ]
 
 
@@ -252,6 +204,16 @@ def look_at_slot() -> Finding:
             return Finding(Status.PASS, "free")
     except Busy as error:
         return Finding(Status.WARN, error.message, error.hint)
+
+
+def look_at_wandb(wandb: Wandb) -> Finding:
+    """Whose W&B account a run would report to."""
+    if wandb.mode != "online":
+        return Finding(Status.PASS, f"none is needed: the mode is {wandb.mode}")
+    try:
+        return Finding(Status.PASS, expected_account(wandb.expected_user or ANY).told)
+    except ConfigError as error:
+        return Finding(Status.FAIL, error.message, error.hint)
 
 
 class ImportTrial:

@@ -49,11 +49,12 @@ def main() -> None:
 @app.command()
 def doctor(
     engine: Annotated[str, typer.Option(help="Engine to check the machine for.")] = "auto",
+    wandb_mode: Annotated[str, typer.Option(help="online: ask W&B whose key is here.")] = "off",
     everything: Annotated[bool, typer.Option("--all", help="Show also what is well.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check this machine and say what to fix."""
-    report = checks.check_machine(engine)
+    report = checks.check_machine(engine, wandb=load_config("tiny", {"wandb_mode": wandb_mode}).wandb)
     _show(report, text.report_text(report, everything=everything), as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
 

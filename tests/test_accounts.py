@@ -10,9 +10,11 @@ from toy import eventually, toy_plan
 from wandb_stub import Stub, serving
 
 from rlguide.accounts import wandb_account
-from rlguide.config import load_config
+from rlguide.checks import check_machine
+from rlguide.config import Wandb, load_config
 from rlguide.engines import plan as planned
 from rlguide.errors import ConfigError
+from rlguide.records import Status
 from rlguide.run import attach, launch
 from rlguide.server import free_port
 
@@ -240,3 +242,22 @@ def test_the_question_goes_through_the_proxy(wandb: Stub, monkeypatch: pytest.Mo
 
     assert (account.user, account.host) == ("anna", "some.invalid")
     assert set(wandb.seen) == {"POST http://some.invalid/graphql"}
+
+
+# ----------------------------------------------------------------------------------------------------- the doctor
+
+
+def test_the_doctor_says_whose_account_it_is_when_it_is_asked_and_only_then(
+    wandb: Stub, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WANDB_API_KEY", ANNA)
+    (off,) = check_machine(only=["wandb"]).checks
+    asked_before = list(wandb.seen)
+    (anna,) = check_machine(only=["wandb"], wandb=Wandb(mode="online")).checks
+    (other,) = check_machine(only=["wandb"], wandb=Wandb(mode="online", expected_user="bert")).checks
+
+    assert (off.status, off.seen, asked_before) == (Status.PASS, "none is needed: the mode is off", [])
+    assert anna.status is Status.PASS
+    assert anna.seen.startswith("the run reports to anna's account")
+    assert (other.status, other.seen) == (Status.FAIL, "the W&B key from WANDB_API_KEY belongs to anna")
+    assert "a key of bert" in other.fix

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from rlguide import checks
-from rlguide.checks import Finding, ImportTrial, Question, ask, check_machine, require
+from rlguide.asking import Finding, Question, ask
+from rlguide.checks import ImportTrial, check_machine, require
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.records import Gpu, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
