@@ -88,7 +88,7 @@ def train(
     run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides prompts and samples.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl or replay.")] = None,
     time_limit_s: Annotated[float | None, typer.Option(help="Time limit, seconds.")] = None,
     wandb_mode: Annotated[str | None, typer.Option(help="off, offline or online.")] = None,
     output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="The run directory, instead of a name.")] = None,
@@ -198,7 +198,7 @@ def tutorial(
     names: Annotated[list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter.")] = None,
     texts: Annotated[list[str] | None, typer.Option("-y", metavar="YAML", help="Set parameters.")] = None,
     files: Annotated[list[Path] | None, typer.Option("-f", metavar="FILE", help="Set them from YAML.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Training framework: auto or trl.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl or replay.")] = None,
     run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
     notebooks: Annotated[Path | None, typer.Option(help="Folder of other numbered notebooks.")] = None,
 ) -> None:

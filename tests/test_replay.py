@@ -11,7 +11,6 @@ from toy import after_steps, eventually
 from rlguide import engines
 from rlguide.config import load_config
 from rlguide.display import stage_of
-from rlguide.engines.prime_rl import rl_toml
 from rlguide.engines.replay import RECORDING
 from rlguide.errors import EvaluationError
 from rlguide.paths import PACKAGE
@@ -138,24 +137,3 @@ def test_the_recording_names_all_its_files():
 
     assert set(MANIFEST["files"]) == there - {"manifest.json"}
     assert sum((RECORDING / name).stat().st_size for name in there) < 300_000
-
-
-def test_the_guide_preset_is_the_guides_own_file():
-    import tomllib
-
-    guides = {
-        "max_steps": 20,
-        "seq_len": 2048,
-        "model": {"name": "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"},
-        "wandb": {"project": "reverse-text", "name": "reverse-text"},
-        "orchestrator": {
-            "batch_size": 128,
-            "rollouts_per_example": 16,
-            "train": {"sampling": {"max_completion_tokens": 128}, "env": [{"id": "reverse-text"}]},
-        },
-        "trainer": {"optim": {"lr": 3e-6}},
-        "ckpt": {},
-        "inference": {},
-    }
-
-    assert tomllib.loads(rl_toml(load_config("guide", {"wandb_mode": "online"}))) == guides

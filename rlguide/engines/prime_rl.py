@@ -8,6 +8,7 @@ import tomlkit
 from rlguide.config import RunConfig
 from rlguide.records import Layout, MetricSource
 
+DEFAULT_PORT = 8000
 ENGINE = Path("engine")
 LOGS = ENGINE / "logs"
 LAYOUT = Layout(
@@ -24,32 +25,39 @@ METRICS = tuple(
 )
 
 
-def rl_toml(config: RunConfig) -> str:
-    """The text of prime-rl's `rl.toml` for `config`, in the order of the run guide's own.
+def rl_toml(config: RunConfig, policy: str) -> str:
+    """The text of prime-rl's `rl.toml` for `config`, key by key as in the run guide; `policy` is a folder or Hub name.
 
-    W&B that is off has no table; offline W&B is not shared, because that release refuses the two together.
+    What `config` leaves at prime-rl's own default is not written.
     """
-    orchestrator = config.orchestrator
-    wandb: dict[str, Any] = {"project": config.wandb.project, "name": config.wandb.name}
-    if config.wandb.mode == "offline":
-        wandb |= {"shared": False, "offline": True}
-    sampling: dict[str, Any] = {"max_completion_tokens": config.max_completion_tokens}
-    if orchestrator.train.sampling.temperature != 1:
-        sampling["temperature"] = orchestrator.train.sampling.temperature
-    tables: dict[str, Any] = {
-        "max_steps": config.max_steps,
-        "seq_len": config.seq_len,
-        "model": {"name": config.model.name},
-        "wandb": wandb,
-        "orchestrator": {
-            "batch_size": orchestrator.batch_size,
-            "rollouts_per_example": orchestrator.rollouts_per_example,
-            "train": {"sampling": sampling, "env": [{"id": config.environment.id}]},
-        },
-        "trainer": {"optim": {"lr": config.trainer.optim.lr}},
-        "ckpt": {} if config.ckpt.interval is None else {"interval": config.ckpt.interval},
-        "inference": {},
+    orchestrator, sampling, port = config.orchestrator, config.orchestrator.train.sampling, config.inference.port
+    samples: dict[str, Any] = {"max_completion_tokens": sampling.max_completion_tokens}
+    if sampling.temperature != 1:
+        samples["temperature"] = sampling.temperature
+    sampler: dict[str, Any] = {
+        "batch_size": orchestrator.batch_size,
+        "rollouts_per_example": orchestrator.rollouts_per_example,
+        "train": {"sampling": samples, "env": [{"id": config.environment.id}]},
     }
+    if port != DEFAULT_PORT:
+        sampler["client"] = {"base_url": [f"http://localhost:{port}/v1"]}
+    return tomlkit.dumps(
+        {
+            "max_steps": config.max_steps,
+            "seq_len": config.seq_len,
+            "model": {"name": policy},
+            **_wandb(config),
+            "orchestrator": sampler,
+            "trainer": {"optim": {"lr": config.trainer.optim.lr}},
+            "ckpt": {} if config.ckpt.interval is None else {"interval": config.ckpt.interval},
+            "inference": {} if port == DEFAULT_PORT else {"server": {"port": port}},
+        }
+    )
+
+
+def _wandb(config: RunConfig) -> dict[str, Any]:
+    """The table of W&B. Without one it is off; offline it must not be shared, which this release refuses."""
     if config.wandb.mode == "off":
-        del tables["wandb"]
-    return tomlkit.dumps(tables)
+        return {}
+    offline = {"shared": False, "offline": True} if config.wandb.mode == "offline" else {}
+    return {"wandb": {"project": config.wandb.project, "name": config.wandb.name} | offline}
