@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rlguide.view.written import ABSENT, is_quantity
+from rlguide.view.written import is_quantity, written
 
 DARKER = "invert(.93) hue-rotate(180deg)"
 """Turns a picture drawn on white into one for a dark page; its colours keep their hue."""
@@ -26,7 +26,7 @@ div.rlg .text{font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere}
 div.rlg u{background:rgba(46,160,67,.25);text-decoration:underline;text-decoration-thickness:2px}
 div.rlg s{background:rgba(224,60,60,.3);text-decoration:line-through;text-decoration-thickness:2px}
 div.rlg b{background:rgba(210,150,0,.3);border:1px dashed;border-radius:3px;padding:0 .15em;margin:0 .15em;cursor:help}
-div.rlg pre{font-size:.85em;max-height:24em;overflow:auto;white-space:pre-wrap;margin:.3em 0;
+div.rlg pre{font-family:monospace;font-size:.85em;max-height:24em;overflow:auto;white-space:pre-wrap;margin:.3em 0;
 color:inherit;background:none}
 div.rlg summary{cursor:pointer}div.rlg figure{margin:.4em 0}div.rlg img{width:700px;max-width:100%;border-radius:6px}
 [data-jp-theme-light=false] div.rlg img,.vscode-dark div.rlg img{filter:DARKER}
@@ -66,11 +66,7 @@ def tag(name: str, *content: object, **attributes: object) -> Markup:
 
 def join(*content: object) -> Markup:
     """The contents one after the other, escaped unless they are `Markup`."""
-    return Markup("".join(part if isinstance(part, Markup) else escape(_written(part)) for part in content))
-
-
-def _written(value: object) -> str:
-    return ABSENT if value is None else str(value)
+    return Markup("".join(part if isinstance(part, Markup) else escape(written(part)) for part in content))
 
 
 def table(rows: Iterable[Sequence[object]], *, caption: str, head: Sequence[str] = ()) -> Markup:
@@ -78,7 +74,7 @@ def table(rows: Iterable[Sequence[object]], *, caption: str, head: Sequence[str]
 
     A table without rows has its caption only.
     """
-    rows = [[cell if isinstance(cell, Markup) else _written(cell) for cell in row] for row in rows]
+    rows = [[cell if isinstance(cell, Markup) else written(cell) for cell in row] for row in rows]
     kinds = ["n" if all(map(_is_quantity, column)) else None for column in zip(*rows, strict=True)]
     lines = [tag("tr", *(tag("th", cell, scope="col", class_=k) for cell, k in zip(head, kinds, strict=False)))]
     for row in rows:

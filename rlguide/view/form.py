@@ -66,7 +66,7 @@ class Form:
         self._verdict.value = page(tag("p", tag("strong", verdict), f" {why}", role="status"))
 
     def _view(self) -> View:
-        head = ("setting", f"preset {self.config.preset}", "here", "")
+        head = ("setting", f"preset {self.config.preset}", "here", "note")
         values = table(self._rows(), caption="The six settings, and what else differs from the preset", head=head)
         return View(join(values, toml_html(self.config)), repr(self))
 
@@ -77,7 +77,7 @@ class Form:
         return [(_name(key), *every[key], _changed(*every[key])) for key in keys]
 
     def __repr__(self) -> str:
-        return written.table(self._rows(), head=("setting", f"preset {self.config.preset}", "here", ""))
+        return written.table(self._rows(), head=("setting", f"preset {self.config.preset}", "here", "note"))
 
     def _ipython_display_(self) -> None:
         """The fields, and below them what differs from the preset; that is also there where no widgets are shown."""

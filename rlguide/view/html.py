@@ -31,7 +31,8 @@ def plan_html(plan: records.Plan) -> Markup:
 def report_html(report: records.MachineReport) -> Markup:
     """The verdict and every check, with what to do about it."""
     rows = [(c.title, f"{MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in report.checks]
-    head = ("check", "result", "seen", "wanted", "what to do")
+    head = ("check", "result", "seen", "wanted", "what to do")[: 5 if any(c.fix for c in report.checks) else 4]
+    rows = [row[: len(head)] for row in rows]
     return join(
         notes([report.verdict]), table(rows, caption=f"This machine, for the engine {report.engine}", head=head)
     )
@@ -174,9 +175,8 @@ def _group(text: str, group: list[records.Rollout], *, opened: bool) -> Markup:
         for n, r in enumerate(ordered, 1)
     ]
     wanted = tag("p", "wanted: ", tag("span", text[::-1], class_="text"))
-    return folded(
-        title, wanted, table(rows, caption="Best first", head=("", "reward", "advantage", "completion")), opened=opened
-    )
+    head = ("place", "reward", "advantage", "completion")
+    return folded(title, wanted, table(rows, caption="Best first", head=head), opened=opened)
 
 
 def trial_html(trial: records.Trial) -> Markup:
@@ -210,7 +210,7 @@ def evaluation_html(evaluation: records.Evaluation) -> Markup:
 
 def comparison_html(comparison: records.Comparison) -> Markup:
     """Two policies side by side, the verdict, and samples behind a fold."""
-    head = ("", comparison.before.label, comparison.after.label)
+    head = ("measure", comparison.before.label, comparison.after.label)
     numbers = table(plain.comparison_rows(comparison), caption="Before and after", head=head)
     return join(
         numbers, tag("p", tag("strong", comparison.verdict)), folded("samples side by side", samples_html(comparison))

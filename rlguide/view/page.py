@@ -145,7 +145,7 @@ def _steps(contents: Contents) -> Markup:
         (step.step, *(number(getattr(step, field), digits) for field, digits in fields.items()))
         for step in contents.history.steps
     ]
-    head = ("step", "reward (0–1)", "right form", "groups without signal", "tokens", "seconds")
+    head = ("step", "reward (0–1)", "right form (share)", "groups without signal (share)", "tokens", "seconds")
     return html.folded("every step, as a table", table(rows, caption="Training steps", head=head))
 
 
@@ -172,7 +172,7 @@ def _evaluations(contents: Contents) -> Markup:
         f"{s.temperature:g}, at most {s.max_tokens} tokens; intervals are resampled by text. "
         f"Difference {contents.comparison.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}."
     )
-    head = ("", before.label, after.label)
+    head = ("measure", before.label, after.label)
     return join(table(rows, caption="Rewards from 0 to 1", head=head), notes([alike, *before.notes, *after.notes]))
 
 
@@ -196,12 +196,14 @@ def _choosing(contents: Contents) -> Markup:
     widths = [tag("div", "", class_=kind, style=f"width:{100 * value:.1f}%") for kind, _, value in parts]
     said = ", ".join(f"{name} {value:.3f}" for _, name, value in parts)
     bar = tag("div", *widths, class_="bar", role="img", aria_label=said) if min(v for _, _, v in parts) >= 0 else ""
+    scale = tag("p", "The whole bar is a reward of 1.", class_="soft") if bar else ""
     without = "; ".join(f"{name}: {value:.3f}" for name, value in contents.floors)
     floors = without and f"Rewards that need no learning, on the texts of the first step: {without}."
     sentence = "Mean reward = share of answers in the rewarded form × their similarity; the rise splits accordingly."
     low, high = found.interval
     chance = "The difference can be chance, and so can its split." if low <= 0 <= high else None
-    return join(notes([sentence, chance]), bar, table(rows, caption="Where the reward comes from"), notes([floors]))
+    numbers = table(rows, caption="Where the reward comes from")
+    return join(notes([sentence, chance]), bar, scale, numbers, notes([floors]))
 
 
 def _samples(contents: Contents) -> Markup:

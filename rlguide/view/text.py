@@ -190,7 +190,7 @@ def evaluation_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
 
 def comparison_text(comparison: Comparison) -> str:
     """Two policies side by side, and the verdict."""
-    head = ("", comparison.before.label, comparison.after.label)
+    head = ("measure", comparison.before.label, comparison.after.label)
     return f"{table(comparison_rows(comparison), head=head)}\n{comparison.verdict}"
 
 

@@ -20,9 +20,16 @@ def is_quantity(cell: str) -> bool:
     return QUANTITY.fullmatch(cell) is not None
 
 
+def written(value: object) -> str:
+    """A value as a cell shows it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ABSENT if value is None else str(value)
+
+
 def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
     """Rows in aligned columns: a column of numbers to the right with its heading, words to the left."""
-    cells = [[ABSENT if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [list(map(written, row)) for row in rows]
     lines = [list(head), *cells] if head else cells
     if not lines:
         return ""
