@@ -1,16 +1,21 @@
-"""Helper programs that live for one `with` block: found in this installation, started, and gone afterwards.
+"""Helper programs that live for one `with` block or one answer: started here, and gone afterwards.
 
 Runs of the training engine are not started here: they outlive the process that starts them.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, NamedTuple
 
+from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
 from rlguide.process import MARK, end_tree, identity_of, start
 from rlguide.records import Process
@@ -18,6 +23,9 @@ from rlguide.redact import redact_file
 
 GRACE_S = 5.0
 """Seconds between the request to end and the kill: a helper has nothing to save."""
+KILLED_S = 1.0
+"""Seconds for a killed program to be gone; one inside a driver's call may never be."""
+ANSWER_BYTES = 2**20
 TAIL_LINES = 15
 
 
@@ -50,3 +58,44 @@ def running(
         end_tree([identity] if identity else [], grace_s=GRACE_S, mark=mark, while_waiting=child.poll)
         child.poll()
         redact_file(log)
+
+
+class Answer(NamedTuple):
+    """What a program said."""
+
+    code: int | None
+    """Exit code, negative for a signal; `None` when it did not end in time."""
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """In one line, for a reader: some programs tell their errors on standard output."""
+        return " ".join((self.err.strip() or self.out.strip()).split())[:200]
+
+
+def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
+    """What a short program answers within `limit_s` seconds. Raises `OSError` when it cannot be started.
+
+    Whatever it started in its own session is killed with it; one that cannot be killed is left behind.
+    Files take its output: after a kill, a pipe would be waited for as long as any descendant holds it.
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=inherited(), start_new_session=True
+        )
+        try:
+            code = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the other words
+                os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(KILLED_S)
+        return Answer(code, *(_content(file) for file in (out, err)))
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(ANSWER_BYTES).decode(errors="replace")

@@ -1,35 +1,25 @@
-"""What this machine offers: processor cores, memory and GPUs. Looks only; judging is `checks`' business.
+"""What this machine offers: processor cores, memory and GPUs. Looks only; judging is `checks`' business."""
 
-Never imports torch and never opens a CUDA context: some trainers refuse a GPU on which any process has one.
-"""
-
-import csv
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
-from rlguide.records import Gpu, Machine
+from rlguide.gpus import find_gpus
+from rlguide.records import Machine
 
 GIB = 2**30
-NVIDIA_SMI_TIMEOUT_S = 5.0
-GPU_DEVICE = Path("/dev/nvidiactl")
-"""Made by NVIDIA's driver on Linux; there without `nvidia-smi`, GPUs exist that we cannot describe."""
 
 
 def machine(*, cgroups: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> Machine:
     """What a run may use here. `cgroups` and `membership` say where Linux keeps its limits; other systems have none."""
     folders = list(_limit_folders(cgroups, membership))
-    gpus, problem = find_gpus()
     return Machine(
         cores=_cores(folders),
         memory_gib=round(_memory_bytes(folders) / GIB, 2),
-        gpus=gpus,
-        gpu_problem=problem,
+        **find_gpus()._asdict(),
     )
 
 
@@ -86,73 +76,3 @@ def _words(path: Path) -> list[str]:
         return path.read_text().split()
     except OSError:  # not in this version of control groups, or hidden from this container
         return []
-
-
-def find_gpus() -> tuple[tuple[Gpu, ...], str | None]:
-    """The GPUs that this process may use, and why they could not be listed (`None` when they could).
-
-    No GPU at all is `((), None)`; "could not look" is never reported as "none".
-    """
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return (), f"{GPU_DEVICE} exists but nvidia-smi is not on PATH" if GPU_DEVICE.exists() else None
-    query = "--query-gpu=index,name,memory.total,memory.free,compute_cap"
-    try:
-        answer = subprocess.run(
-            [program, query, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            timeout=NVIDIA_SMI_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return (), f"nvidia-smi did not answer within {NVIDIA_SMI_TIMEOUT_S:.0f} s"
-    except OSError as error:
-        return (), f"nvidia-smi cannot be started: {error}"
-    said = (answer.stderr or answer.stdout).strip()  # a version mismatch is told on stdout
-    if "no devices were found" in said.lower():
-        return (), None
-    if answer.returncode != 0:
-        return (), f"nvidia-smi failed ({answer.returncode}): {said[:200]}"
-    return visible(parse_gpus(answer.stdout), os.environ.get("CUDA_VISIBLE_DEVICES"))
-
-
-def parse_gpus(text: str) -> tuple[Gpu, ...]:
-    """GPUs in the answer of `nvidia-smi`; a field that is no number is unknown."""
-    rows = [[field.strip() for field in row] for row in csv.reader(text.splitlines())]
-    return tuple(
-        Gpu(
-            index=int(row[0]),
-            name=row[1],
-            memory_gib=_gib(row[2]),
-            free_gib=_gib(row[3]),
-            compute_capability=_capability(row[4]),
-        )
-        for row in rows
-        if len(row) == 5 and row[0].isdecimal()
-    )
-
-
-def visible(gpus: tuple[Gpu, ...], variable: str | None) -> tuple[tuple[Gpu, ...], str | None]:
-    """The GPUs that `CUDA_VISIBLE_DEVICES` leaves; CUDA ends the list at the first index that does not exist."""
-    if variable is None:
-        return gpus, None
-    by_index = {str(gpu.index): gpu for gpu in gpus}
-    chosen = []
-    for token in (word.strip() for word in variable.split(",")):
-        if token and not token.lstrip("-").isdecimal():
-            return (), f"CUDA_VISIBLE_DEVICES={variable!r} is not a list of GPU indices"
-        if token not in by_index:
-            break
-        chosen.append(by_index[token])
-    return tuple(chosen), None
-
-
-def _gib(mebibytes: str) -> float | None:
-    number = mebibytes.removesuffix("MiB").strip()
-    return round(int(number) / 1024, 1) if number.isdecimal() else None
-
-
-def _capability(text: str) -> tuple[int, int] | None:
-    major, _, minor = text.partition(".")
-    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None

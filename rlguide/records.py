@@ -81,14 +81,35 @@ class Provenance(Record):
 # ------------------------------------------------------------------------------------------------------ the machine
 
 
+class GpuOwner(Record):
+    """Somebody who computes on a GPU."""
+
+    pid: int | None = None
+    """`None` for a process that is not visible from this container."""
+    who: str
+    """In words, for example `a run of rlguide`, or `python of ada`."""
+
+
 class Gpu(Record):
-    """One GPU. Unknown is `None`, and never counts as free."""
+    """One GPU, or a slice (MIG) of one. Unknown is `None`, and never counts as free."""
 
     index: int
+    """NVIDIA's number, by place on the bus; a slice has that of its GPU."""
     name: str
+    uuid: str | None = None
     memory_gib: float | None = None
     free_gib: float | None = None
     compute_capability: tuple[int, int] | None = None
+    owners: tuple[GpuOwner, ...] | None = None
+    """Who computes on it; empty: nobody. `None`: that could not be found out."""
+    slices: tuple["Gpu", ...] | None = None
+    """Its parts when it is divided; it cannot be used as a whole then."""
+
+    @property
+    def is_free(self) -> bool:
+        """True when nobody is on it and nine tenths of its memory are there, both known for certain."""
+        known = self.memory_gib is not None and self.free_gib is not None
+        return known and self.owners == () and self.slices is None and self.free_gib >= 0.9 * self.memory_gib
 
 
 class Machine(Record):
@@ -99,8 +120,17 @@ class Machine(Record):
     memory_gib: float
     """Memory available to new programs; a cgroup limit counts."""
     gpus: tuple[Gpu, ...] = ()
+    """Those that `CUDA_VISIBLE_DEVICES` leaves, in its order."""
     gpu_problem: str | None = None
     """Why GPUs could not be listed; unknown is not the same as none."""
+    gpu_notice: str | None = None
+    """What is odd about those that were listed, for example that a variable hides them."""
+    gpu_fix: str | None = None
+    """What to do about the problem or the oddity."""
+    driver: str | None = None
+    """Version of NVIDIA's driver."""
+    cuda: tuple[int, int] | None = None
+    """Highest CUDA version that the driver can run."""
 
 
 # ---------------------------------------------------------------------------------------------- a plan, before a run

@@ -16,7 +16,7 @@ PACKAGE_CODE_LINES = 5000
 """Without the child programs and the environment, which are no part of the package that a notebook imports."""
 REVIEWED = {
     "config.py": 390,  # one flat list of keys with their docstrings: reads best in one piece
-    "records.py": 480,  # one flat list of records with their docstrings
+    "records.py": 515,  # one flat list of records with their docstrings
 }
 """Longer files that were looked at: their own limits, with the reason."""
 

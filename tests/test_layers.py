@@ -12,8 +12,8 @@ LAYERS = (
     {"cli", "console", "display", "headless", "progress", "reporting", "__init__", "__main__"},
     {"run", "launching", "ending", "evaluation", "tryout"},
     {"engines", "accounts", "checks", "install", "vf_eval"},
-    {"supervisor", "process", "child", "tail", "probe", "links", "server", "slot", "store", "origin", "asking"},
-    {"config", "dialects", "guard", "parsing", "history", "statistics", "view"},
+    {"supervisor", "process", "child", "tail", "probe", "gpus", "links", "server", "slot", "store", "origin", "asking"},
+    {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "view"},
     {"environment"},
     {"environ", "errors", "files", "records", "paths", "redact"},
 )

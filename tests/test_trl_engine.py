@@ -13,9 +13,9 @@ from rlguide.paths import TINY_POLICY
 from rlguide.records import Gpu, Machine, Plan
 
 LAPTOP = Machine(cores=2, memory_gib=8)
-HOPPER = Gpu(index=0, name="H200", memory_gib=139, free_gib=138, compute_capability=(9, 0))
-BUSY = Gpu(index=1, name="H200", memory_gib=139, free_gib=20, compute_capability=(9, 0))
-OLD = Gpu(index=2, name="T4", memory_gib=15, free_gib=14.9, compute_capability=(7, 5))
+HOPPER = Gpu(index=0, name="H200", memory_gib=139, free_gib=138, compute_capability=(9, 0), owners=())
+BUSY = Gpu(index=1, name="H200", memory_gib=139, free_gib=20, compute_capability=(9, 0), owners=())
+OLD = Gpu(index=2, name="T4", memory_gib=15, free_gib=14.9, compute_capability=(7, 5), owners=())
 UNKNOWN = Gpu(index=3, name="H200")
 
 

@@ -16,6 +16,7 @@ from rlguide.engines.base import fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
+from rlguide.gpus import free_gpus
 from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
@@ -109,8 +110,7 @@ def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
 
 def _choose_gpu(config: RunConfig, machine: Machine) -> Any:
     if config.gpus is None:
-        free = [gpu for gpu in machine.gpus if gpu.free_gib is not None and gpu.memory_gib is not None]
-        return max((gpu for gpu in free if gpu.free_gib > 0.9 * gpu.memory_gib), key=lambda g: g.free_gib, default=None)
+        return next(iter(free_gpus(machine.gpus)), None)
     if len(config.gpus) > 1:
         raise ConfigError(f"gpus = {config.gpus}: the trl engine uses one GPU", hint="name one, or leave gpus out")
     found = [gpu for gpu in machine.gpus if gpu.index == config.gpus[0]]

@@ -1,0 +1,276 @@
+"""The GPUs of this machine: asks NVIDIA's library in a child process, and `nvidia-smi` where that cannot answer.
+
+Never imports torch and never opens a CUDA context: some trainers refuse a GPU on which any process has one.
+"Could not look" is never reported as "none", and a number that was not told is never 0.
+"""
+
+import csv
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from rlguide.child import Answer, answer_of
+from rlguide.cuda_devices import FIX, VARIABLE, visible
+from rlguide.paths import PACKAGE
+from rlguide.process import MARK
+from rlguide.records import Gpu, GpuOwner
+
+PROGRAM = PACKAGE / "programs" / "nvml_gpus.py"
+LIMIT_S = 10.0
+"""Seconds for all questions; waking eight GPUs that sleep takes some of them."""
+HIDDEN_GIB = 1.5
+"""More memory than a GPU takes for itself: in use, with nobody to be seen on it, somebody is elsewhere."""
+GPU_DEVICE = Path("/dev/nvidiactl")
+"""Made by NVIDIA's driver on Linux."""
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+"""Where Linux lists what is built in, with or without a driver."""
+QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap")
+NOT_VISIBLE = "not visible from this container"
+
+NO_DRIVER, NO_LIBRARY, MISMATCH = 9, 12, 18  # codes of NVML, which are also exit codes of nvidia-smi
+NO_PACKAGE = "absent"
+IN_CONTAINER = "start the container with its GPUs (docker run --gpus all)"
+SEE = "see what `nvidia-smi` says"
+PROBLEMS = {
+    NO_DRIVER: ("NVIDIA's driver is not loaded ({told})", f"sudo modprobe nvidia; or {IN_CONTAINER}"),
+    MISMATCH: (
+        "NVIDIA's driver was renewed while the old one is loaded ({told})",
+        "restart this machine, so that the new driver is loaded",
+    ),
+    "late": ("NVIDIA's library did not answer within {told} s", "look for `Xid` in `sudo dmesg`; a restart may help"),
+    "crashed": ("NVIDIA's library crashed ({told})", SEE),
+    "refused": ("NVIDIA's library refused to look ({told})", SEE),
+    "unstartable": ("nvidia-smi cannot be started: {told}", "mend or remove that file; `type nvidia-smi` says where"),
+    "unreadable": ("nvidia-smi gave an answer that cannot be read: {told}", SEE),
+    "failed": ("nvidia-smi failed ({told})", SEE),
+    "no tools": (
+        f"{GPU_DEVICE} exists, but neither NVIDIA's library nor nvidia-smi can be used",
+        f"install NVIDIA's driver anew; or {IN_CONTAINER}",
+    ),
+    "no driver": (
+        "an NVIDIA GPU is built in, but no driver for it is to be seen",
+        f"install NVIDIA's driver; or {IN_CONTAINER}",
+    ),
+}
+"""Kind of failure → what is said, and what to do."""
+
+
+class Listing(NamedTuple):
+    """All that was found out about GPUs; see `rlguide.records.Machine` for what each part means."""
+
+    gpus: tuple[Gpu, ...] = ()
+    gpu_problem: str | None = None
+    gpu_notice: str | None = None
+    gpu_fix: str | None = None
+    driver: str | None = None
+    cuda: tuple[int, int] | None = None
+
+
+def find_gpus(*, device: Path = GPU_DEVICE, built_in: Path = PCI_DEVICES) -> Listing:
+    """The GPUs that this process may use, or why they could not be listed. No GPU at all is an empty listing.
+
+    `device` and `built_in` say where the system shows a driver and a GPU.
+    """
+    if sys.platform == "darwin":
+        return Listing()  # NVIDIA makes no driver for it
+    deadline = time.monotonic() + LIMIT_S
+    library, is_sure = _from_library(deadline)
+    found = library if is_sure else _from_nvidia_smi(deadline) or library
+    found = found or _from_the_system(device, built_in)
+    if found.gpu_problem:
+        return found
+    left = visible(found.gpus, os.environ.get(VARIABLE))
+    return found._replace(
+        gpus=left.gpus,
+        gpu_problem=left.problem,
+        gpu_notice=left.notice or found.gpu_notice,
+        gpu_fix=FIX if left.problem or left.notice else found.gpu_fix,
+    )
+
+
+def free_gpus(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """Those that a run may take, the one with the most free memory first."""
+    return sorted((gpu for gpu in gpus if gpu.is_free), key=lambda gpu: (-(gpu.free_gib or 0), gpu.index))
+
+
+def _problem(kind: int | str, told: object = "") -> Listing:
+    message, fix = PROBLEMS[kind]
+    return Listing(gpu_problem=message.format(told=told), gpu_fix=fix)
+
+
+# ------------------------------------------------------------------------------------------------ NVIDIA's library
+
+
+def _from_library(deadline: float) -> tuple[Listing | None, bool]:
+    """What NVML says, `None` when it is not installed; and whether `nvidia-smi`, which uses it, need not be asked."""
+    answer = answer_of((sys.executable, "-P", PROGRAM), limit_s=_left(deadline))
+    if answer.code is None:
+        return _problem("late", f"{LIMIT_S:.0f}"), True
+    try:
+        told = json.loads(answer.out.splitlines()[-1])
+    except (IndexError, ValueError):
+        return _problem("crashed", f"exit code {answer.code}: {answer.said}"), False
+    kind = told.get("problem")
+    if kind in {NO_PACKAGE, NO_LIBRARY}:
+        return None, False
+    if kind is not None:
+        return _problem(kind if kind in PROBLEMS else "refused", told["told"]), kind in PROBLEMS
+    highest = told["cuda"] and (told["cuda"] // 1000, told["cuda"] % 1000 // 10)
+    return Listing(gpus=tuple(map(_gpu, told["gpus"])), driver=told["driver"], cuda=highest), True
+
+
+def _gpu(told: dict[str, Any]) -> Gpu:
+    memory = {
+        f"{name}_gib": None if told.get(key) is None else round(told[key] / 2**30, 1)
+        for name, key in (("memory", "total"), ("free", "free"))
+    }
+    parts = tuple(_gpu({**part, "index": told["index"]}) for part in told.get("slices", ()))
+    gpu = Gpu(
+        index=told["index"],
+        name=told.get("name") or "unknown GPU",
+        uuid=told.get("uuid"),
+        compute_capability=told.get("capability"),
+        owners=_owners(told.get("pids")),
+        slices=parts if told.get("divided") else None,
+        **memory,
+    )
+    used_gib = (gpu.memory_gib or 0) - (gpu.free_gib or 0)
+    known = gpu.memory_gib is not None and gpu.free_gib is not None
+    if known and gpu.owners == () and told["graphics"] == [] and used_gib > HIDDEN_GIB:
+        return gpu.model_copy(update={"owners": (GpuOwner(who=NOT_VISIBLE),)})
+    return gpu
+
+
+# ------------------------------------------------------------------------------------------------------ nvidia-smi
+
+
+def _from_nvidia_smi(deadline: float) -> Listing | None:
+    """What `nvidia-smi` says; `None` without one."""
+    program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", mode=os.F_OK)
+    if program is None:
+        return None
+    try:
+        answer = _ask(program, QUERY, deadline)
+        if "not a valid field" in answer.said:  # compute_cap is younger than driver 510
+            answer = _ask(program, QUERY[:-1], deadline)
+        if answer.code is None:
+            return _problem("late", f"{LIMIT_S:.0f}")
+        rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(QUERY) - 1)
+        if not rows:
+            return _without_rows(answer)
+        owners = answer_of(
+            (program, "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader,nounits"), limit_s=_left(deadline)
+        )
+        header = answer_of((program,), limit_s=_left(deadline))
+    except OSError as error:
+        return _problem("unstartable", f"{program}: {error.strerror}")
+    version = re.search(r"CUDA[\w ]* Version *: *(\d+)\.(\d+)", header.out)
+    return Listing(
+        gpus=tuple(_listed(row, owners) for row in rows),
+        gpu_notice=f"nvidia-smi said: {answer.said}" if answer.code else None,
+        gpu_fix=SEE if answer.code else None,
+        driver=rows[0][5] if rows[0][5][:1].isdecimal() else None,
+        cuda=version and (int(version[1]), int(version[2])),
+    )
+
+
+def _ask(program: str, fields: Sequence[str], deadline: float) -> Answer:
+    argv = (program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+    return answer_of(argv, limit_s=_left(deadline))
+
+
+def _without_rows(answer: Answer) -> Listing:
+    """What an answer without any GPU means. A version mismatch is told on standard output, with exit code 18."""
+    said = answer.said.lower()
+    if "no devices were found" in said:
+        return Listing()
+    if answer.code == MISMATCH or "version mismatch" in said:
+        return _problem(MISMATCH, answer.said)
+    if answer.code == NO_DRIVER or "communicate with the nvidia driver" in said:
+        return _problem(NO_DRIVER, answer.said)
+    if answer.code in {126, 127}:
+        return _problem("unstartable", answer.said)
+    return _problem("failed", f"{answer.code}: {answer.said}") if answer.code else _problem("unreadable", answer.said)
+
+
+def _rows(text: str, columns: int) -> list[list[str]]:
+    rows = [[field.strip() for field in row] for row in csv.reader(text.splitlines())]
+    return [row for row in rows if len(row) == columns and row[0].isascii() and row[0].isdecimal()]
+
+
+def _listed(row: list[str], owners: Answer) -> Gpu:
+    """A GPU in an answer of `nvidia-smi`; a field that is no number, such as `[N/A]`, is unknown."""
+    uuid = row[1] if row[1].startswith("GPU-") else None
+    pids = None
+    if owners.code == 0 and uuid:
+        told = [line.partition(",")[2].strip() for line in owners.out.splitlines() if line.startswith(uuid)]
+        pids = [int(word) if word.isascii() and word.isdecimal() else None for word in told]
+    major, _, minor = row[6].partition(".") if len(row) > 6 else ("", "", "")
+    return Gpu(
+        index=int(row[0]),
+        name=row[2],
+        uuid=uuid,
+        memory_gib=_gib(row[3]),
+        free_gib=_gib(row[4]),
+        compute_capability=(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None,
+        owners=_owners(pids),
+    )
+
+
+def _gib(mebibytes: str) -> float | None:
+    number = mebibytes.removesuffix("MiB").strip()
+    return round(int(number) / 1024, 1) if number.isascii() and number.isdecimal() else None
+
+
+# ------------------------------------------------------------------------------------------------- neither of them
+
+
+def _from_the_system(device: Path, built_in: Path) -> Listing:
+    """Without any of NVIDIA's tools: whether there is a driver or a GPU nevertheless."""
+    if device.exists():
+        return _problem("no tools")
+    return _problem("no driver") if any(_is_nvidia(folder) for folder in built_in.glob("*")) else Listing()
+
+
+def _is_nvidia(folder: Path) -> bool:
+    """True for a display or 3D controller (PCI class 03) of NVIDIA (PCI vendor 10de)."""
+    try:
+        vendor, kind = (folder / "vendor").read_text(), (folder / "class").read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return vendor.strip().lower() == "0x10de" and kind.startswith("0x03")
+
+
+def _owners(pids: Sequence[int | None] | None) -> tuple[GpuOwner, ...] | None:
+    return None if pids is None else tuple(map(_owner, pids))
+
+
+def _owner(pid: int | None) -> GpuOwner:
+    """Who that process is, as far as it can be seen from here."""
+    if pid == os.getpid():
+        return GpuOwner(pid=pid, who="this Python itself: restart the kernel")
+    try:
+        process = psutil.Process(-1 if pid is None else pid)
+        who = f"{process.name()} of {process.username()}"
+    except (psutil.Error, ValueError):
+        return GpuOwner(who=NOT_VISIBLE)
+    with suppress(psutil.Error):
+        if MARK in process.environ():
+            return GpuOwner(pid=pid, who="a run of rlguide")
+    with suppress(psutil.Error):
+        if any("ipykernel" in word for word in process.cmdline()):
+            return GpuOwner(pid=pid, who=f"a notebook's kernel of {process.username()}")
+    return GpuOwner(pid=pid, who=who)
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
