@@ -46,7 +46,13 @@ def test_a_line_of_the_trainer_tells_of_a_step_that_is_done():
 
 @pytest.mark.parametrize(
     ("printed", "field"),
-    [("Reward: nan", "reward"), ("Reward: inf", "reward"), ("Time: 12.0 min", "sampling_s"), ("Time: ", "sampling_s")],
+    [
+        ("Reward: nan", "reward"),
+        ("Reward: inf", "reward"),
+        ("Time: 12.0 min", "sampling_s"),
+        ("Time: 12.0", "sampling_s"),
+        ("Time: ", "sampling_s"),
+    ],
 )
 def test_what_is_not_a_number_in_the_known_unit_is_a_gap(printed: str, field: str):
     line = SAMPLED.replace("Reward: 0.1698", printed) if field == "reward" else SAMPLED.replace("Time: 7.19s", printed)

@@ -2,31 +2,10 @@ import tomllib
 from typing import Any
 
 import pytest
+from test_config import GUIDE_FILE
 
 from rlguide.config import load_config
 from rlguide.engines.prime_rl import rl_toml
-
-GUIDE = """
-max_steps = 20
-seq_len = 2048
-[model]
-name = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
-[wandb]
-project = "reverse-text"
-name = "reverse-text"
-[orchestrator]
-batch_size = 128
-rollouts_per_example = 16
-[orchestrator.train.sampling]
-max_completion_tokens = 128
-[[orchestrator.train.env]]
-id = "reverse-text"
-[trainer.optim]
-lr = 3e-6
-[ckpt]
-[inference]
-"""
-"""The file of the run guide, with W&B switched on."""
 
 
 def written(**changes: Any) -> dict[str, Any]:
@@ -37,8 +16,8 @@ def written(**changes: Any) -> dict[str, Any]:
 def test_the_guide_preset_is_the_guides_own_file_key_for_key():
     text = rl_toml(load_config("guide", {"wandb_mode": "online"}), "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT")
 
-    assert tomllib.loads(text) == tomllib.loads(GUIDE)
-    assert list(tomllib.loads(text)) == list(tomllib.loads(GUIDE))
+    assert tomllib.loads(text) == tomllib.loads(GUIDE_FILE)
+    assert list(tomllib.loads(text)) == list(tomllib.loads(GUIDE_FILE))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,8 @@ def test_a_replay_that_is_stopped_plays_from_the_beginning_when_it_is_resumed(tm
     assert eventually(lambda: again.history.steps and again.history.first.attempt == 2, within_s=30)
     assert again.wait(60).state is State.SUCCEEDED
     assert again.history.rewards[-1] == 0.9263
+    log = Path("logs", "trainer.log")
+    assert (run.files.engine / log).read_bytes() == (RECORDING / log).read_bytes()
 
 
 def test_the_configuration_decides_nothing_but_speed_and_time_limit(tmp_path: Path):
