@@ -1,4 +1,4 @@
-"""What a child process inherits of this process's environment: everything, with two repairs. Pure."""
+"""What a child process inherits of this process's environment: everything, with three repairs. Pure."""
 
 import os
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment for a child process, without blank secrets and with this machine out of every proxy's reach.
 
-    A blank `HF_TOKEN` is worse than none: it is sent, and refused, where no token would be needed.
+    A blank `HF_TOKEN` is worse than none: it is sent, and refused, where no token would be needed. W&B gets no copy of
+    what programs print, unless the user wants it: a key could be in it, and a file of W&B's cannot be cleaned.
     """
     kept = {name: value for name, value in environment.items() if value.strip() or not looks_secret(name)}
-    return kept | bypassing(*LOOPBACK, environment=environment)
+    return {"WANDB_CONSOLE": "off"} | kept | bypassing(*LOOPBACK, environment=environment)
 
 
 def bypassing(*hosts: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -229,7 +229,7 @@ class Run:
     def resume(self) -> "Run":
         """Go on from the last complete checkpoint, as the next attempt of the same plan.
 
-        Raises `RunOccupied` unless the run failed, was stopped or was interrupted.
+        Raises `RunOccupied` unless the run failed, was stopped or was interrupted, and `ConfigError` as `launch` does.
         """
         _ = self.record
         with launching(self.files):

@@ -143,6 +143,25 @@ def test_no_network_is_said_as_such_with_the_way_out(wandb: Stub, monkeypatch: p
     assert "wandb.mode to offline" in caught.value.hint
 
 
+def test_what_only_wandb_refuses_is_said_in_its_words(wandb: Stub, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_API_KEY", ANNA)
+    monkeypatch.setenv("WANDB_IDENTITY_TOKEN_FILE", "/absent")
+
+    assert refusal().startswith("wandb refuses the key from WANDB_API_KEY: Both WANDB_API_KEY and")
+
+
+def test_where_wandb_is_not_installed_the_command_that_installs_it_is_told(
+    wandb: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "wandb.py").write_text("raise ModuleNotFoundError('No module named wandb')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(ConfigError, match="wandb is not installed") as caught:
+        wandb_account()
+
+    assert "pip install 'rlguide[wandb]'" in caught.value.hint
+
+
 def test_the_question_has_a_deadline(wandb: Stub, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WANDB_API_KEY", ANNA)
     wandb.how = "late"

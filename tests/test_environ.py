@@ -31,5 +31,10 @@ def test_what_the_user_excludes_stays_excluded_in_both_spellings():
     assert found["no_proxy"] == "localhost,other.example,corp.example,10.0.0.0/8,127.0.0.1,::1"
 
 
+def test_wandb_copies_no_output_unless_the_user_wants_it():
+    assert inherited({})["WANDB_CONSOLE"] == "off"
+    assert inherited({"WANDB_CONSOLE": "wrap"})["WANDB_CONSOLE"] == "wrap"
+
+
 def test_hosts_are_added_once():
     assert bypassing("a", environment={"NO_PROXY": "a,a"})["NO_PROXY"] == "a"

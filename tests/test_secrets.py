@@ -16,6 +16,7 @@ from test_evaluation import TEXTS, measured
 from toy import eventually, toy_plan
 
 import rlguide
+from rlguide.child import running
 from rlguide.errors import ConfigError, EvaluationError, NotebookFailed, ServerError
 from rlguide.headless import collect_parameters, execute
 from rlguide.paths import RunFiles
@@ -135,6 +136,18 @@ def test_a_run_that_fails_with_a_key_on_its_lips_tells_it_nobody(outputs: Path):
     assert "[HF_TOKEN]" in said
     assert not holds_key(said + page)
     assert files_with_keys(run.directory) == []
+
+
+def test_wandb_keeps_no_copy_of_a_key_that_is_printed(tmp_path: Path):
+    code = "import os, wandb; run = wandb.init(mode='offline'); print(*os.environ.values()); run.finish()"
+    home = {"HOME": str(tmp_path)}  # where wandb writes down what it does itself
+
+    with running([sys.executable, "-P", "-c", code], tmp_path / "wandb.log", env=home) as child:
+        assert child.wait(60) == 0
+
+    assert list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))
+    assert "[WANDB_API_KEY]" in (tmp_path / "wandb.log").read_text()
+    assert files_with_keys(tmp_path) == []
 
 
 def test_a_launch_that_fails_tells_no_key(outputs: Path):
