@@ -7,7 +7,7 @@ the order, the limits, the progress, and what is said when one fails.
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -213,7 +213,17 @@ def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int,
     finally:
         redact_file(notebook)
         redact_file(log)
+        _trust(notebook)
     return notebook
+
+
+def _trust(notebook: Path) -> None:
+    """Sign what was executed here, as Jupyter does itself: it shows outputs of other origin without their style."""
+    import nbformat
+    from nbformat.sign import NotebookNotary
+
+    with suppress(OSError):  # nowhere to keep a signature: it can still be read, or trusted by hand
+        NotebookNotary().sign(nbformat.read(notebook, as_version=4))
 
 
 def _own_kernel(log: Path) -> type:

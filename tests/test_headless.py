@@ -13,6 +13,7 @@ import nbformat
 import psutil
 import pytest
 from finished import finished_run
+from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from toy import after_steps, eventually, nothing_left, toy_plan
 
@@ -46,6 +47,12 @@ def write_notebook(path: Path, *cells: str, tagged: bool = True) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def signatures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jupyter keeps the signatures of this test's notebooks in a folder of the test's own."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+
+
 @pytest.fixture
 def lessons(tmp_path: Path) -> Path:
     """A folder of two notebooks that work, and a file that is none of them."""
@@ -76,6 +83,7 @@ def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outp
     assert all(path.parent == outputs / "one" / "notebooks" for path in done.notebooks)
     assert "succeeded" in outputs_of(done.notebooks[1])
     assert "notebooks/01_two.ipynb" in done.report.read_text()
+    assert all(NotebookNotary().check_signature(nbformat.read(path, as_version=4)) for path in done.notebooks)
     links = re.findall(r"\]\((.*?)\)", nbformat.read(done.notebooks[0], as_version=4).cells[0].source)
     assert [(done.notebooks[0].parent / link).resolve() for link in links] == [tmp_path / "WORDS.md", done.notebooks[1]]
     assert told.index("00_one, cell 6") < told.index("01_two, cell 2")
