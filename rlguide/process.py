@@ -239,10 +239,11 @@ class _Family:
     def signal(
         self, number: signal.Signals, processes: set[psutil.Process], *, again: bool = False
     ) -> set[psutil.Process]:
-        """Signal each of them, once unless `again`. Returns `processes`."""
+        """Signal each of them, once unless `again`, and wake it: a suspended one would not see it. Returns them all."""
         for process in processes if again else processes - self._signalled:
             try:
                 process.send_signal(number)
+                process.send_signal(signal.SIGCONT)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue  # gone meanwhile; or not ours to signal, and then reported as left over
         self._signalled |= processes

@@ -163,11 +163,11 @@ class Supervisor:
     # --------------------------------------------------------------------------------------------- reasons to end
 
     def _asked_to_stop(self) -> Ending | None:
+        if self._files.stop_request.exists():
+            return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
         if self._signal is not None:
             name = signal.Signals(self._signal).name
             return Ending(State.STOPPED, f"the supervisor got {name}", StoppedBy.SIGNAL)
-        if self._files.stop_request.exists():
-            return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
         if self._elapsed_s() >= self._plan.time_limit_s:
             return Ending(State.STOPPED, f"time limit of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_LIMIT)
         return None

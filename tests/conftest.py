@@ -11,6 +11,7 @@ from toy import nothing_left as nothing_left
 
 from rlguide.paths import OUTPUTS_VARIABLE
 
+pytest_plugins = ("fault_table",)
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -150,26 +148,6 @@ print(run.directory, run.status.state, len(run.history), run.stop().stopped_by)
 """)
 
     assert told.split() == [str(directory), "running", "2", "user"]
-
-
-def test_a_run_outlives_the_process_that_launched_it(directory: Path):
-    code = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from pathlib import Path
-from toy import toy_plan
-from rlguide.run import launch
-launch(toy_plan(Path({str(directory)!r}), start_s=0.5))
-print("launched", flush=True)
-sys.stdin.read()
-"""
-    kernel = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert kernel.stdout.readline() == b"launched\n"
-
-    kernel.kill()
-    kernel.wait()
-
-    assert attach(directory).wait(30).state is State.SUCCEEDED
 
 
 def test_a_missing_run_is_not_found(outputs: Path):
@@ -345,62 +323,6 @@ def test_stop_lets_the_engine_save_and_leaves_nothing(directory: Path):
     assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"
     assert processes_below(directory) == []
     assert run.stop() == end
-
-
-def test_a_second_stop_does_not_shorten_the_grace(directory: Path):
-    run = launch(toy_plan(directory, grace_s=10, save_s=1.5, **FOREVER))
-    after_steps(run, 2)
-
-    with ThreadPoolExecutor() as pool:
-        ends = list(pool.map(lambda _: attach(directory).stop(), range(3)))
-
-    assert {end.state for end in ends} == {State.STOPPED}
-    assert (directory / ENGINE / "checkpoints" / "last").exists()
-
-
-def test_stop_works_before_the_first_step(directory: Path):
-    run = launch(toy_plan(directory, start_s=60))
-
-    assert run.stop().state is State.STOPPED
-
-
-def test_stop_ends_what_outlived_a_killed_supervisor(directory: Path):
-    run = launch(toy_plan(directory, grace_s=0.5, child="own session", ignore_sigterm=True, **FOREVER))
-    after_steps(run, 2)
-    supervisor_of(run).kill()
-    eventually(lambda: run.status.state is State.INTERRUPTED)
-    assert processes_below(directory) != []
-
-    run.stop()
-
-    assert processes_below(directory) == []
-
-
-def test_stop_of_a_run_whose_supervisor_dies_meanwhile_still_leaves_nothing(directory: Path):
-    run = launch(toy_plan(directory, grace_s=1, ignore_sigterm=True, **FOREVER))
-    after_steps(run, 2)
-
-    with ThreadPoolExecutor() as pool:
-        stopping = pool.submit(run.stop)
-        eventually(lambda: run.record.stopped_by)
-        supervisor_of(run).kill()
-
-        assert stopping.result(30).state is State.INTERRUPTED
-    assert processes_below(directory) == []
-
-
-def test_stop_ends_a_run_whose_supervisor_does_not_react_and_says_so(directory: Path):
-    run = launch(toy_plan(directory, **FOREVER))
-    after_steps(run, 2)
-    supervisor_of(run).suspend()
-
-    end = run.stop(silence_s=1)
-
-    assert end.state is State.INTERRUPTED
-    assert end.reason == "its supervisor did not react; its processes were ended without it"
-    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"  # it had its time to save
-    assert processes_below(directory) == []
-    assert run.stop().state is State.INTERRUPTED
 
 
 def test_a_stop_waits_for_a_supervisor_that_is_busy_ending(directory: Path):

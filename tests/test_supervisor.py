@@ -1,7 +1,6 @@
 """How runs end, each with real processes under a real supervisor."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
+from toy import after_steps, eventually, processes_below, toy_plan, trainer_of
 
 from rlguide.errors import Busy
 from rlguide.files import write_atomically
 from rlguide.history import parse_steps
 from rlguide.process import is_alive
-from rlguide.records import Process, State, StepRecord, StoppedBy
+from rlguide.records import Process, State, StepRecord
 from rlguide.run import launch, list_runs
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog
@@ -77,20 +76,6 @@ def test_exit_alone_is_no_success(directory: Path, behaviour: dict, reason: str)
     assert reason in end.reason
 
 
-def test_an_engine_that_is_killed_fails_the_run_and_names_the_signal(directory: Path):
-    child = "forgets the mark" if sys.platform == "linux" else "own session"  # only a subreaper finds the first
-    run = launch(toy_plan(directory, grace_s=1, child=child, **FOREVER))
-    after_steps(run, 2)
-
-    trainer_of(run).kill()
-    end = run.wait(30)
-
-    assert (end.state, end.failed_component, end.components[0].exit_code) == (State.FAILED, "trainer", -signal.SIGKILL)
-    assert "signal 9 (Killed) after 2 of 3 steps" in end.reason
-    assert processes_below(directory) == []
-    assert not psutil.pid_exists(int((directory / ENGINE / "child-ready").read_text()))
-
-
 def test_when_one_component_dies_the_others_are_ended(directory: Path):
     dies = Process(name="inference", argv=(sys.executable, "-c", "exit(4)"), log=Path("inference.log"))
     run = launch(toy_plan(directory, others=(dies,), **FOREVER))
@@ -109,82 +94,6 @@ def test_a_program_that_does_not_exist_fails_the_run_and_ends_the_others(directo
 
     assert (end.state, end.failed_component) == (State.FAILED, "inference")
     assert "/no/such/program" in end.reason
-
-
-@pytest.mark.parametrize("during", ["start", "steps", "save"])
-def test_the_time_cap_saves_first_and_says_so(directory: Path, during: str):
-    slow = {"start": {"start_s": 60}, "steps": FOREVER, "save": {"save_s": 1.0, **FOREVER}}[during]
-    run = launch(toy_plan(directory, time_limit_s=1.0, **slow))
-
-    end = run.wait(30)
-
-    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.TIME_LIMIT)
-    assert "time limit of 1 s" in end.reason
-    assert (directory / ENGINE / "checkpoints" / "last").exists()
-
-
-def test_an_engine_that_ignores_the_cap_is_killed_after_its_grace(directory: Path):
-    run = launch(toy_plan(directory, time_limit_s=0.8, grace_s=0.5, ignore_sigterm=True, **FOREVER))
-
-    end = run.wait(30)
-
-    assert (end.state, end.components[0].exit_code) == (State.STOPPED, -signal.SIGKILL)
-    assert end.elapsed_s < 10
-
-
-def test_training_that_is_complete_but_does_not_exit_succeeds_within_a_bound(directory: Path):
-    run = launch(toy_plan(directory, grace_s=0.5, linger_s=60, ignore_sigterm=True))
-
-    end = run.wait(30)
-
-    assert end.state is State.SUCCEEDED
-    assert "training complete, shutdown stalled" in end.reason
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_the_supervisor_ends_the_run_in_order(directory: Path, number: signal.Signals):
-    run = launch(toy_plan(directory, **FOREVER))
-    after_steps(run, 2)
-
-    supervisor_of(run).send_signal(number)
-    end = run.wait(30)
-
-    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.SIGNAL)
-    assert number.name in end.reason
-    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"
-
-
-def test_an_engine_saves_and_ends_when_its_supervisor_is_killed(directory: Path):
-    run = launch(toy_plan(directory, **FOREVER))
-    engine = after_steps(run, 2).components[0].identity
-
-    supervisor_of(run).kill()
-    end = run.wait(30)
-
-    assert end.state is State.INTERRUPTED
-    assert "gone without writing an end" in end.reason
-    assert run.record.state is State.RUNNING  # looking wrote nothing
-    eventually(lambda: not is_alive(engine), within_s=5)
-    assert (directory / ENGINE / "checkpoints" / "last").read_text() == "2"
-
-
-@pytest.mark.parametrize("kind", ["own session", "ignores SIGTERM", "forgets the mark"])
-def test_no_child_of_an_engine_outlives_a_stop(directory: Path, kind: str):
-    run = launch(toy_plan(directory, grace_s=1, child=kind, **FOREVER))
-    after_steps(run, 1)
-    child = psutil.Process(int((directory / ENGINE / "child-ready").read_text()))
-
-    end = run.stop()
-
-    assert (end.state, end.stopped_by) == (State.STOPPED, StoppedBy.USER)
-    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-
-
-def test_much_output_before_the_first_step_blocks_nothing(directory: Path):
-    run = launch(toy_plan(directory, flood_bytes=5_000_000))
-
-    assert run.wait(30).state is State.SUCCEEDED
-    assert (directory / ENGINE / "logs" / "trainer.log").stat().st_size > 4_900_000
 
 
 def test_a_second_run_on_the_cpu_is_refused_before_it_begins_and_the_first_is_named(directory: Path):

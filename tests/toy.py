@@ -32,13 +32,12 @@ def toy_plan(
     **behaviour: Any,
 ) -> Plan:
     """What the toy engine would do in `directory`; `behaviour` as in `toy_engine.DEFAULTS`."""
-    argv = (sys.executable, "-S", "-E", str(TOY), str(directory / ENGINE), json.dumps(behaviour))
     return Plan(
         engine="toy",
         release="toy 1",
         policy="none",
         directory=directory,
-        processes=(Process(name="trainer", argv=argv, log=ENGINE / "logs" / "trainer.log"), *others),
+        processes=(toy_process(directory, "trainer", **behaviour), *others),
         resume_args=("--resume",),
         files={"rl.toml": "# toy\n"},
         metrics=(MetricSource(component="trainer", path=ENGINE / "logs" / "metrics.jsonl", dialect="trl"),),
@@ -59,6 +58,13 @@ def toy_plan(
         attention="none",
         fingerprint=fingerprint(**behaviour),
     )
+
+
+def toy_process(directory: Path, name: str, **behaviour: Any) -> Process:
+    """A toy engine as one component; the trainer has the engine's folder, any other a folder of its own in it."""
+    folder = directory / ENGINE / ("" if name == "trainer" else name)
+    argv = (sys.executable, "-S", "-E", str(TOY), str(folder), json.dumps(behaviour))
+    return Process(name=name, argv=argv, log=ENGINE / "logs" / f"{name}.log")
 
 
 def eventually(claim: Callable[[], Any], *, within_s: float = 15) -> Any:

@@ -19,9 +19,12 @@ DEFAULTS = {
     "weights": True,
     "linger_s": 0.0,  # time between the weights and the exit
     "flood_bytes": 0,  # printed before the first step
-    "child": None,  # "own session", "ignores SIGTERM", "forgets the mark": a grandchild of that kind
+    "child": None,  # a word or several of "own session", "ignores SIGTERM", "forgets the mark", "orphan"
+    "workers": 0,  # children in sessions of their own, as a launcher has; when one dies, it exits with 5
+    "burn": False,  # keeps a core busy instead of sleeping
     "ignore_sigterm": False,
-    "save_s": 0.0,  # time that saving takes after SIGTERM
+    "save_s": 0.0,  # time that saving takes
+    "save_at": None,  # saves at this step, unasked; a SIGTERM meanwhile is heeded afterwards
 }
 STUBBORN = """
 import os, signal, sys, time
@@ -29,6 +32,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 open(sys.argv[1], "w").write(str(os.getpid()))
 time.sleep(600)
 """
+PATIENT = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
 
 
 def main() -> None:
@@ -42,15 +46,22 @@ def main() -> None:
         print("y" * 79)  # 80 bytes with the newline
     if behaviour["child"]:
         start_child(engine, behaviour["child"])
+    workers = [subprocess.Popen(PATIENT, start_new_session=True) for _ in range(behaviour["workers"])]
+    write(engine / "workers", " ".join(str(worker.pid) for worker in workers))
+    print("ready", flush=True)
     pause(behaviour["start_s"], asked)
     for step in range(first, behaviour["steps"]):
         while behaviour["stop_steps_at"] == step and not asked:
+            if any(worker.poll() is not None for worker in workers):
+                sys.exit(5)
             time.sleep(0.02)
+        if asked or behaviour["save_at"] == step:
+            write_checkpoint(engine, step, behaviour)
         if asked:
-            save(engine, step, behaviour)
+            sys.exit(0)
         if behaviour["exit_at"] == step:
             sys.exit(behaviour["exit_code"])
-        pause(behaviour["step_s"], asked)
+        pause(behaviour["step_s"], asked, burn=behaviour["burn"])
         report(engine, step)
     if behaviour["weights"]:
         write(engine / "weights" / f"step_{behaviour['steps']}" / "model.safetensors", "weights")
@@ -61,22 +72,26 @@ def main() -> None:
 def start_child(engine: Path, kind: str) -> None:
     ready = engine / "child-ready"
     argv = [sys.executable, "-S", "-E", "-c", STUBBORN, str(ready)]
-    environment = {} if kind == "forgets the mark" else None
-    subprocess.Popen(argv, start_new_session=kind != "ignores SIGTERM", env=environment)
+    environment = {} if "forgets the mark" in kind else None
+    if "orphan" in kind:  # of a parent in between, which is gone at once
+        between = "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True)"
+        subprocess.run([sys.executable, "-S", "-E", "-c", between, *argv], env=environment, check=True)
+    else:
+        subprocess.Popen(argv, start_new_session="own session" in kind, env=environment)
     while not ready.exists():
         time.sleep(0.01)
 
 
-def pause(seconds: float, asked: list[int]) -> None:
+def pause(seconds: float, asked: list[int], *, burn: bool = False) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end and not asked:
-        time.sleep(0.01)
+        if not burn:
+            time.sleep(0.01)
 
 
-def save(engine: Path, step: int, behaviour: dict) -> None:
-    time.sleep(behaviour["save_s"])
+def write_checkpoint(engine: Path, step: int, behaviour: dict) -> None:
+    time.sleep(behaviour["save_s"])  # goes on after a signal
     write(engine / "checkpoints" / "last", str(step))
-    sys.exit(0)
 
 
 def report(engine: Path, step: int) -> None:

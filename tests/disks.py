@@ -1,0 +1,45 @@
+"""Small disks that tests may fill, and mount read-only: where `chmod` would not bind root."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="mounts a small disk: Linux, root")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def full(disk: Path) -> Iterator[None]:
+    """While the block runs, nothing more fits on the disk."""
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as handle:
+        while True:
+            handle.write(b"x" * 4096)
+    yield
+    filler.unlink()
+
+
+@contextmanager
+def read_only(disk: Path) -> Iterator[None]:
+    """While the block runs, nothing new can be opened for writing on the disk; what is open stays writable."""
+    remounted(disk, "ro")
+    yield
+    remounted(disk, "rw")
+
+
+def remounted(disk: Path, mode: str) -> None:
+    # Only this mount point, not the disk below it: that works while files are open.
+    subprocess.run(["mount", "-o", f"remount,bind,{mode}", str(disk)], check=True)

@@ -1,0 +1,255 @@
+"""Processes of a run that die, hang or hide, whichever it is."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+import toy
+from evidence import Expected, Fault
+from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, toy_process, trainer_of
+
+from rlguide.process import is_alive
+from rlguide.records import State
+from rlguide.run import attach, launch
+
+FOREVER = {"stop_steps_at": 2}
+POLLS_S = 2.0
+"""Two polls of the supervisor and two of a reader, on a busy machine."""
+
+
+@pytest.mark.fault(
+    "engine SIGKILL; it has a child in its own session, without the mark",
+    Expected(State.FAILED, "trainer ended with signal 9 (Killed) after 2 of 3 steps"),
+)
+def test_an_engine_is_killed(fault: Fault, directory: Path):
+    lost = "orphan, forgets the mark" if sys.platform == "linux" else "own session"  # only a subreaper finds the first
+    run = launch(toy_plan(directory, grace_s=1, child=lost, **FOREVER))
+    after_steps(run, 2)
+    child = int((directory / ENGINE / "child-ready").read_text())
+
+    trainer_of(run).kill()
+    run.wait(30)
+
+    status = fault.check(run)
+    assert (status.failed_component, status.components[0].exit_code) == ("trainer", -signal.SIGKILL)
+    assert not psutil.pid_exists(child)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.fault(f"{name} of three SIGKILL", Expected(State.FAILED, told, also=also)))
+        for name in ("inference", "orchestrator", "trainer")
+        for told, also in [(f"{name} ended with signal 9 (Killed)", f"in time, with the end of the log of {name}")]
+    ],
+)
+def test_a_component_is_killed(fault: Fault, directory: Path, name: str):
+    others = tuple(toy_process(directory, one, start_s=600) for one in ("inference", "orchestrator"))
+    run = launch(toy_plan(directory, others=others, **FOREVER))
+    pids = {one.name: one.identity.pid for one in after_steps(run, 2).components}
+
+    os.kill(pids[name], signal.SIGKILL)
+    killed = time.monotonic()
+    status = run.wait(30)
+    took_s = time.monotonic() - killed
+
+    fault.note(f"said after {took_s:.1f} s, log of {status.failed_component}: {run.tail(status.failed_component)[-1:]}")
+    fault.check(run)
+    assert status.failed_component == name
+    assert run.tail(name)
+    assert took_s < POLLS_S
+
+
+@pytest.mark.fault(
+    "worker of a launcher SIGKILL; the launcher leaves the others", Expected(State.FAILED, "exit code 5")
+)
+def test_a_worker_is_killed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, workers=3, **FOREVER))
+    after_steps(run, 2)
+    workers = [psutil.Process(int(pid)) for pid in (directory / ENGINE / "workers").read_text().split()]
+
+    workers[1].kill()
+    run.wait(30)
+
+    fault.check(run)
+    assert not any(worker.is_running() for worker in workers)
+
+
+@pytest.mark.fault(
+    "supervisor SIGKILL", Expected(State.INTERRUPTED, "is gone without writing an end", saved="checkpoint")
+)
+def test_a_supervisor_is_killed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+
+    supervisor_of(run).kill()
+
+    eventually(lambda: not processes_below(directory))
+    fault.check(run)
+    assert run.record.state is State.RUNNING  # looking wrote nothing
+
+
+@pytest.mark.fault(
+    "supervisor SIGKILL, engine ignores SIGTERM, child in its own session; then stop",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="alive until the stop"),
+)
+def test_a_supervisor_is_killed_and_its_engine_does_not_care(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, child="own session", ignore_sigterm=True, **FOREVER))
+    after_steps(run, 2)
+    supervisor_of(run).kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+    alive = len(processes_below(directory))
+
+    run.stop()
+
+    fault.note(f"{alive} alive before the stop")
+    fault.check(run)
+    assert alive == 2
+
+
+@pytest.mark.fault(
+    "supervisor and engine SIGKILL at once, as when memory runs out; then resume",
+    Expected(State.SUCCEEDED, steps=3, saved="weights"),
+)
+def test_everything_is_killed_at_once(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, child="own session", step_s=0.3, grace_s=0.5))
+    after_steps(run, 1)
+
+    for process in (supervisor_of(run), trainer_of(run)):
+        process.kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+    run.resume().wait(30)
+
+    fault.check(run)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(
+            number,
+            marks=pytest.mark.fault(
+                f"supervisor {number.name}",
+                Expected(State.STOPPED, f"the supervisor got {number.name}", saved="checkpoint of step 2"),
+            ),
+        )
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    ],
+)
+def test_a_supervisor_is_asked_to_end(fault: Fault, directory: Path, number: signal.Signals):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+
+    supervisor_of(run).send_signal(number)
+    run.wait(30)
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "supervisor SIGSTOP; then stop", Expected(State.STOPPED, "stopped on request", saved="checkpoint of step 2")
+)
+def test_a_supervisor_is_suspended(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+    supervisor_of(run).suspend()
+
+    run.stop(silence_s=1)
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "engine SIGSTOP; then stop", Expected(State.STOPPED, "stopped on request", saved="checkpoint of step 2")
+)
+def test_an_engine_is_suspended(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+    trainer_of(run).suspend()
+
+    run.stop()
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "engine finished but does not exit",
+    Expected(State.SUCCEEDED, "training complete, shutdown stalled", steps=3, saved="weights of step 3"),
+)
+def test_an_engine_is_finished_but_does_not_exit(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, linger_s=60, ignore_sigterm=True))
+
+    run.wait(30)
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "5 MB of output before ready", Expected(State.SUCCEEDED, steps=3, saved="weights", also="5 MB of log")
+)
+def test_much_is_printed_before_the_first_step(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, flood_bytes=5_000_000))
+
+    run.wait(30)
+
+    log_bytes = (directory / ENGINE / "logs" / "trainer.log").stat().st_size
+    fault.note(f"{log_bytes / 1e6:.1f} MB of log")
+    fault.check(run)
+    assert log_bytes > 4_900_000
+
+
+@pytest.mark.fault("zombie: supervisor SIGKILL, nobody collects its exit", Expected(State.INTERRUPTED, "is gone"))
+def test_a_supervisor_stays_a_zombie(fault: Fault, launcher: psutil.Process, directory: Path):
+    run = attach(directory)
+    after_steps(run, 2)
+    supervisor = supervisor_of(run)
+    launcher.suspend()
+    eventually(lambda: launcher.status() == psutil.STATUS_STOPPED)
+
+    supervisor.kill()
+    eventually(lambda: supervisor.status() == psutil.STATUS_ZOMBIE)
+
+    fault.note(f"supervisor {supervisor.status()}, {'alive' if is_alive(run.record.supervisor) else 'not alive'}")
+    run.stop()
+    fault.check(run)
+
+
+@pytest.mark.fault("launcher SIGKILL", Expected(State.RUNNING))
+def test_a_launcher_is_killed(fault: Fault, launcher: psutil.Process, directory: Path):
+    run = attach(directory)
+    after_steps(run, 2)
+
+    launcher.kill()
+    launcher.wait()
+
+    fault.check(run)
+
+
+LAUNCH_AND_SIT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from rlguide.paths import outputs_root
+from rlguide.run import launch
+from toy import toy_plan
+launch(toy_plan(outputs_root() / "toy", steps=10_000, step_s=0.1))
+print("launched", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def launcher(directory: Path) -> Iterator[psutil.Process]:
+    """A process that launched a run and then only sits there, as a kernel does."""
+    argv = [sys.executable, "-c", LAUNCH_AND_SIT, str(Path(toy.__file__).parent)]
+    process = psutil.Popen(argv, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"launched\n"
+    yield process
+    if process.is_running():
+        process.kill()
+    process.wait()
