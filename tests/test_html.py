@@ -123,6 +123,19 @@ def test_a_check_says_its_result_in_a_word(status: Status):
     assert f" {status}</td>" in html.report_html(report(status))
 
 
+def test_a_report_has_a_column_of_what_to_do_only_where_there_is_something_to_do():
+    well = report(Status.PASS)
+    well = well.model_copy(update={"checks": tuple(c.model_copy(update={"fix": None}) for c in well.checks)})
+
+    assert "what to do" in html.report_html(report(Status.FAIL))
+    assert "what to do" not in html.report_html(well)
+
+
+@pytest.mark.parametrize("kind", ["evaluation", "comparison", "rollouts", "trial"])
+def test_every_column_has_a_heading(tmp_path: Path, kind: str):
+    assert '<th scope="col"></th>' not in everything(tmp_path)[kind]
+
+
 @pytest.mark.parametrize("state", State)
 def test_a_run_says_its_state_time_and_limit_in_words(tmp_path: Path, state: State):
     said = Reader(html.run_html(record(tmp_path, state, elapsed_s=130))).words
