@@ -251,10 +251,10 @@ def _is_nvidia(folder: Path) -> bool:
 
 
 def _owners(pids: Sequence[int | None] | None) -> tuple[GpuOwner, ...] | None:
-    return None if pids is None else tuple(map(_owner, pids))
+    return None if pids is None else tuple(map(owner_of, pids))
 
 
-def _owner(pid: int | None) -> GpuOwner:
+def owner_of(pid: int | None) -> GpuOwner:
     """Who that process is, as far as it can be seen from here."""
     if pid == os.getpid():
         return GpuOwner(pid=pid, who="this Python itself: restart the kernel")

@@ -4,15 +4,17 @@ import json
 import struct
 import threading
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from rlguide import checks
 from rlguide.asking import Finding, Question, ask
-from rlguide.checks import ImportTrial, check_machine, require
+from rlguide.checks import check_machine, hardware, require, software
+from rlguide.checks.software import ImportTrial
+from rlguide.checks.torch_build import TorchBuild, torch_build
 from rlguide.errors import ConfigError, EngineMissing
-from rlguide.records import Gpu, Machine, MachineReport, Status
+from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 
 PASS, WARN, FAIL, SKIP = Status
@@ -183,14 +185,14 @@ def machine(**changes: object) -> Machine:
 @pytest.mark.parametrize(
     ("finding", "status"),
     [
-        (checks.look_at_cores(machine()), PASS),
-        (checks.look_at_cores(machine(cores=1)), WARN),
-        (checks.look_at_memory(machine()), PASS),
-        (checks.look_at_memory(machine(memory_gib=1.0)), FAIL),
-        (checks.look_at_gpus(machine()), PASS),
-        (checks.look_at_gpus(machine(gpus=(Gpu(index=0, name="X"),))), PASS),
-        (checks.look_at_gpus(machine(gpu_problem="nvidia-smi did not answer")), WARN),
-        (checks.look_at_python(), PASS),
+        (hardware.look_at_cores(machine()), PASS),
+        (hardware.look_at_cores(machine(cores=1)), WARN),
+        (hardware.look_at_memory(machine()), PASS),
+        (hardware.look_at_memory(machine(memory_gib=1.0)), FAIL),
+        (hardware.look_at_gpus(machine()), PASS),
+        (hardware.look_at_gpus(machine(gpus=(Gpu(index=0, name="X"),))), WARN),
+        (hardware.look_at_gpus(machine(gpu_problem="nvidia-smi did not answer")), WARN),
+        (software.look_at_python(), PASS),
     ],
 )
 def test_the_machine_is_judged(finding: Finding, status: Status):
@@ -198,72 +200,166 @@ def test_the_machine_is_judged(finding: Finding, status: Status):
 
 
 def test_an_outputs_folder_that_does_not_exist_yet_is_judged_by_the_one_above(tmp_path: Path):
-    assert checks.look_at_outputs(tmp_path / "new" / "outputs").status is PASS
+    assert hardware.look_at_outputs(tmp_path / "new" / "outputs").status is PASS
     assert not (tmp_path / "new").exists()
 
 
 def test_a_file_in_the_place_of_the_outputs_folder_fails(tmp_path: Path):
     (tmp_path / "outputs").touch()
 
-    assert checks.look_at_outputs(tmp_path / "outputs").status is FAIL
+    assert hardware.look_at_outputs(tmp_path / "outputs").status is FAIL
 
 
 def test_a_read_only_outputs_folder_fails():
-    assert checks.look_at_outputs(Path("/proc/self")).status is FAIL
+    assert hardware.look_at_outputs(Path("/proc/self")).status is FAIL
 
 
 def test_too_little_disk_fails_with_the_space_seen(tmp_path: Path):
-    finding = checks.look_at_disk(tmp_path, 1e9)
+    finding = hardware.look_at_disk(tmp_path, 1e9)
 
     assert finding.status is FAIL
     assert "GiB free" in finding.seen
 
 
 def test_a_complete_checkpoint_passes_and_a_cut_or_missing_one_fails(tmp_path: Path):
-    assert checks.look_at_checkpoint(tmp_path).status is FAIL
-    for name in checks.CHECKPOINT_FILES:
+    assert software.look_at_checkpoint(tmp_path).status is FAIL
+    for name in software.CHECKPOINT_FILES:
         (tmp_path / name).write_text("{}")
     header = json.dumps({"__metadata__": {}, "w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
     whole = struct.pack("<Q", len(header)) + header + bytes(16)
 
     (tmp_path / "model.safetensors").write_bytes(whole)
-    assert checks.look_at_checkpoint(tmp_path).status is PASS
+    assert software.look_at_checkpoint(tmp_path).status is PASS
     (tmp_path / "model.safetensors").write_bytes(whole[:-1])
-    assert checks.look_at_checkpoint(tmp_path).status is FAIL
+    assert software.look_at_checkpoint(tmp_path).status is FAIL
 
 
 @pytest.mark.parametrize("content", [b"", b"short", bytes(8) + b"{", b"\xff" * 32])
 def test_weights_that_are_no_safetensors_file_are_a_doubt_at_least(tmp_path: Path, content: bytes):
-    for name in checks.CHECKPOINT_FILES:
+    for name in software.CHECKPOINT_FILES:
         (tmp_path / name).write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(content)
 
-    (check,) = ask([question(lambda: checks.look_at_checkpoint(tmp_path))])
+    (check,) = ask([question(lambda: software.look_at_checkpoint(tmp_path))])
 
     assert check.status is not PASS
 
 
-def test_loopback_works_and_a_proxy_in_front_of_it_is_a_doubt(monkeypatch: pytest.MonkeyPatch):
-    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    assert checks.look_at_loopback().status is PASS
-
-    monkeypatch.setenv("http_proxy", "http://user:secret@proxy.example:3128")
-    finding = checks.look_at_loopback()
-
-    assert finding.status is WARN
-    assert "proxy.example:3128" in finding.seen
-    assert "secret" not in finding.seen
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert checks.look_at_loopback().status is PASS
-
-
 def test_a_taken_processor_is_a_doubt_that_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert checks.look_at_slot().status is PASS
+    assert hardware.look_at_slot().status is PASS
 
     with cpu_slot("run one"):
-        finding = checks.look_at_slot()
+        finding = hardware.look_at_slot()
 
     assert finding.status is WARN
     assert "run one" in finding.seen
+
+
+def test_a_guard_may_name_a_check_that_this_engine_does_not_need():
+    report = require("memory", "packages", "outputs", engine="replay")
+
+    assert [check.id for check in report.checks] == ["outputs"]
+
+
+# ------------------------------------------------------------------------------------------ GPUs and their driver
+
+
+FREE = Gpu(index=0, name="NVIDIA H200", memory_gib=139.8, free_gib=139.3, owners=())
+ADA = Gpu(index=1, name="NVIDIA H200", memory_gib=139.8, free_gib=20, owners=(GpuOwner(pid=7, who="python of ada"),))
+UNKNOWN = Gpu(index=2, name="NVIDIA H200")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "seen"),
+    [
+        ({}, PASS, "none"),
+        ({"gpus": (ADA, FREE)}, PASS, "1 NVIDIA H200, 20 of 140 GiB free, python of ada (pid 7); "
+         "0 NVIDIA H200, 139 of 140 GiB free, nobody on it: a run takes 0"),
+        ({"gpus": (ADA,)}, WARN, "none is free for certain"),
+        ({"gpus": (UNKNOWN,)}, WARN, "2 NVIDIA H200, memory unknown, who is on it is unknown: none is free"),
+        ({"gpu_problem": "it hangs", "gpu_fix": "restart"}, WARN, "unknown: it hangs"),
+        ({"gpu_notice": "a variable hides all 2", "gpu_fix": "unset it"}, WARN, "none (a variable hides all 2)"),
+        ({"gpus": (FREE.model_copy(update={"slices": (ADA, UNKNOWN)}),)}, WARN, "divided into 2 slices"),
+    ],
+)  # fmt: skip
+def test_gpus_are_told_with_memory_and_owners(changes: dict[str, object], status: Status, seen: str):
+    finding = hardware.look_at_gpus(machine(**changes))
+
+    assert finding.status is status
+    assert seen in finding.seen
+    assert "0 of" not in finding.seen.replace("20 of", "")
+    assert finding.fix or status is PASS
+
+
+def torch_says(folder: Path, text: str | bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "version.py").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("highest", "wheel", "status", "told"),
+    [
+        ((13, 0), "'12.8'", PASS, "CUDA up to 13.0, torch 2.9 is made for 12.8"),
+        ((12, 8), "'12.8'", PASS, "made for 12.8"),
+        ((12, 2), "'12.8'", WARN, "works in most cases"),
+        ((12, 2), "'13.0'", FAIL, "driver 535.183.01 runs CUDA up to 12.2, torch 2.9 is made for 13.0"),
+        ((12, 10), "'12.9'", PASS, "made for 12.9"),
+        (None, "'12.8'", WARN, "which one the driver can run is unknown"),
+        ((12, 2), "None", FAIL, "made for processors only, and there is a GPU"),
+    ],
+)
+def test_the_driver_is_compared_with_what_torch_was_built_for(
+    tmp_path: Path, highest: tuple[int, int] | None, wheel: str, status: Status, told: str
+):
+    build = torch_build(torch_says(tmp_path, f"__version__ = '2.9'\ncuda: Optional[str] = {wheel}\n"))
+    server = machine(gpus=(FREE,), driver="535.183.01", cuda=highest)
+
+    finding = hardware.look_at_driver(server, build)
+
+    assert finding.status is status
+    assert told in finding.seen
+    assert finding.fix or status is PASS
+
+
+def test_a_driver_that_is_too_old_is_a_doubt_where_no_gpu_would_be_taken_and_nothing_where_none_is():
+    old = TorchBuild("2.9", (13, 0))
+
+    assert hardware.look_at_driver(machine(gpus=(ADA,), cuda=(12, 2)), old).status is WARN
+    assert hardware.look_at_driver(machine(), old).status is PASS
+    assert hardware.look_at_driver(machine(gpus=(FREE,)), None).status is SKIP
+    assert "AMD" in hardware.look_at_driver(machine(gpus=(FREE,)), TorchBuild("2.9", None, "6.2")).seen
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense(", "cuda = '12.8'", "__version__ = '2'", b"\xff\xfe", "__version__ = 1"]
+)
+def test_a_torch_that_does_not_say_what_it_is_is_a_doubt(tmp_path: Path, text: str | bytes):
+    folder = torch_says(tmp_path, text)
+
+    (check,) = ask([question(lambda: hardware.look_at_driver(machine(gpus=(FREE,)), torch_build(folder)))])
+
+    assert check.status is WARN
+
+
+def test_the_torch_of_this_installation_says_what_it_is():
+    assert torch_build().version == metadata.version("torch")
+
+
+# -------------------------------------------------------------------------------------------------------------- disk
+
+
+def test_downloads_go_where_the_hub_says_and_too_little_room_is_a_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert hardware.hub_cache() == tmp_path / ".cache" / "huggingface" / "hub"
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    assert hardware.hub_cache() == tmp_path / "home" / "hub"
+
+    assert hardware.look_at_hub_cache(hardware.hub_cache(), 0.001).status is PASS
+    assert hardware.look_at_hub_cache(hardware.hub_cache(), 1e9).status is WARN
+    assert hardware.look_at_hub_cache(Path("/proc/self/hub"), 0.001).seen == "/proc/self/hub (not writable)"

@@ -1,0 +1,124 @@
+"""Checks of the network: this machine itself, its ports, and the services on the internet."""
+
+import os
+import socket
+import urllib.request
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import urlsplit
+
+import psutil
+
+from rlguide.asking import Finding, Question, ask
+from rlguide.gpus import owner_of
+from rlguide.records import Status
+
+ANSWER_S = 4.0
+"""Seconds for a service on the internet."""
+OFFLINE_FIX = "use the embedded engine (engine = trl) with the tiny policy, which needs no network"
+
+
+def look_at_loopback() -> Finding:
+    """Programs of this machine reach each other; where they do not, a server of ours never seems to listen."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(2)
+            with socket.create_connection(server.getsockname(), timeout=2) as client:
+                server.accept()[0].close()
+                client.recv(1)
+    except OSError as error:
+        fix = "switch the loopback interface on (sudo ip link set lo up), or allow it in the firewall or sandbox"
+        return Finding(Status.FAIL, f"do not work: {error}", fix)
+    proxy = urllib.request.getproxies().get("http")
+    if proxy and not urllib.request.proxy_bypass("127.0.0.1"):
+        return Finding(Status.WARN, f"work, but would go through the proxy {_host(proxy)}", "export NO_PROXY=127.0.0.1")
+    return Finding(Status.PASS, "work")
+
+
+def _host(url: str) -> str:
+    """A proxy's address without the password that it may hold."""
+    return url.rsplit("@", 1)[-1]
+
+
+# ---------------------------------------------------------------------------------------------------------- ports
+
+
+def look_at_port(port: int) -> Finding:
+    """Whether a server of ours could listen there, and who does."""
+    fix = "end that program if it is yours, or configure another port"
+    problem = _taken(socket.AF_INET, "0.0.0.0", port)
+    if problem is None:
+        if socket.has_ipv6 and _taken(socket.AF_INET6, "::", port) == "in use":
+            seen = f"taken in IPv6 only, by {_holders(port)}: whoever asks `localhost` may reach that"
+            return Finding(Status.WARN, seen, fix)
+        return Finding(Status.PASS, "free")
+    if problem == "in use":
+        return Finding(Status.FAIL, f"taken by {_holders(port)}", fix)
+    return Finding(Status.FAIL, f"cannot be used: {problem}", "configure another port, from 1024 up")
+
+
+def _taken(family: socket.AddressFamily, address: str, port: int) -> str | None:
+    """Why nobody can listen there, `None` when one can; only a moment's look, which changes nothing."""
+    try:
+        with socket.socket(family) as trial:
+            if family is socket.AF_INET6:
+                trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind((address, port))
+            trial.listen()
+    except OSError as error:
+        return "in use" if error.errno in BUSY_PORT else error.strerror or str(error)
+    return None
+
+
+BUSY_PORT = {98, 48}  # EADDRINUSE on Linux and on macOS
+
+
+def _holders(port: int) -> str:
+    """Who listens on that port, as far as it can be seen from here."""
+    try:
+        found = [c for c in psutil.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
+    except psutil.Error:  # macOS tells it to the administrator only
+        found = []
+    pids = dict.fromkeys(c.pid for c in found if c.laddr.port == port)
+    named = (f"{owner_of(pid).who} (pid {pid})" for pid in pids if pid is not None)
+    return ", ".join(named) or "a program that is not visible from here"
+
+
+# ------------------------------------------------------------------------------------------- services on the internet
+
+
+def services() -> dict[str, str]:
+    """Service → its address, as the programs that use it find it."""
+    return {
+        "the Hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co",
+        "W&B": os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai",
+        "GitHub": "https://github.com",
+    }
+
+
+def look_at_services(addresses: Mapping[str, str]) -> Finding:
+    """Which of them answer; all are asked at the same time. Nothing but an empty question is sent."""
+    asked = [Question(name, name, "", partial(_look_at, url), ANSWER_S + 1) for name, url in addresses.items()]
+    answers = ask(asked)
+    there = [check.title for check in answers if check.status is Status.PASS]
+    silent = {check.title: check.seen for check in answers if check.status is not Status.PASS}
+    told = "; ".join(f"{name}: {why}" for name, why in silent.items())
+    if not silent:
+        return Finding(Status.PASS, f"{', '.join(there)} answer")
+    if not there:
+        return Finding(Status.WARN, f"offline: nobody answers ({told})", OFFLINE_FIX)
+    return Finding(Status.WARN, f"no answer from {told}", f"check network and proxy; or {OFFLINE_FIX}")
+
+
+def _look_at(url: str) -> Finding:
+    import httpx
+
+    host = urlsplit(url).hostname or url
+    try:
+        answer = httpx.head(url, timeout=ANSWER_S)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: a proxy that cannot be one
+        return Finding(Status.WARN, f"{host} {str(error) or type(error).__name__}")
+    if answer.status_code >= 500:
+        return Finding(Status.WARN, f"{host} says {answer.status_code}")
+    return Finding(Status.PASS, host)
