@@ -5,6 +5,7 @@
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,7 @@ import psutil
 from rlguide.errors import LaunchError, RunOccupied
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
-from rlguide.process import end_tree, is_alive
+from rlguide.process import boot_id, end_tree, host, is_alive
 from rlguide.records import RunRecord
 from rlguide.store import holds_run
 from rlguide.tail import last_lines
@@ -48,8 +49,29 @@ def why_interrupted(files: RunFiles, record: RunRecord) -> str:
     if record.supervisor is None:
         return "the launch was cut off before the supervisor started"
     who = f"its supervisor (pid {record.supervisor.pid} on {record.supervisor.host})"
+    if is_elsewhere(record):
+        return f"{who} cannot be seen from here, and has written nothing for {silent_s(files):.0f} s"
+    if record.supervisor.boot_id != boot_id():
+        return f"this machine was restarted, and {who} with it"
     said = "".join(f"; its log ends with: {line[:200]}" for line in last_lines(files.supervisor_log, 1))
     return f"{who} is gone without writing an end{said}"
+
+
+def is_elsewhere(record: RunRecord) -> bool:
+    """True when another host supervises the run: its processes can neither be seen nor ended from here."""
+    return record.supervisor is not None and record.supervisor.host != host()
+
+
+def silent_s(files: RunFiles) -> float:
+    """Seconds since the record was written; a supervisor that lives writes it every few seconds."""
+    return abs(time.time() - files.record.stat().st_mtime)
+
+
+def no_reaction(status: RunRecord) -> str:
+    """What is said of a supervisor that did not end the run when it was asked to."""
+    if is_elsewhere(status):
+        return f"its supervisor on {status.supervisor.host} did not react, and its processes cannot be ended from here"
+    return "its supervisor did not react; its processes were ended without it"
 
 
 def origin(record: RunRecord) -> str | None:

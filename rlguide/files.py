@@ -2,9 +2,10 @@
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,6 +40,28 @@ def read_file(path: Path) -> bytes:
     """The content of a file. Raises `OSError`, also for what is no file."""
     with open_file(path) as handle:
         return handle.read()
+
+
+def exists(path: Path) -> bool | None:
+    """Whether it is there; `None` when that cannot be told now, as of a disk over a network that is briefly away."""
+    try:
+        return path.exists()
+    except OSError:
+        return None
+
+
+def remove_file(path: Path) -> None:
+    """Remove it where that is possible: not on a disk that turned read-only."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def free_bytes(folder: Path) -> float:
+    """What still fits on the disk of a folder; infinite where that cannot be told."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return float("inf")
 
 
 @contextmanager

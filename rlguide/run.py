@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from rlguide import ending
 from rlguide.config import RunConfig
-from rlguide.ending import end_processes, origin, remove, request_stop, why_interrupted
 from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout
 from rlguide.history import History
 from rlguide.launching import begin_attempt, launching, refuse_foreign_content
@@ -86,7 +86,7 @@ def _summary(run: "Run") -> RunSummary:
         name=status.name,
         directory=run.directory,
         state=status.state,
-        problem=origin(status),
+        problem=ending.origin(status),
         engine=status.plan.engine,
         created_at=status.created_at,
         elapsed_s=status.elapsed_s,
@@ -134,10 +134,10 @@ class Run:
         while not record.state.is_over and not self._is_supervised(record, launching_here):
             again = self.record
             if again == record:
-                why = why_interrupted(self.files, record)
+                why = ending.why_interrupted(self.files, record)
                 return record.model_copy(update={"state": State.INTERRUPTED, "reason": why})
             record = again  # written between the two looks: the supervisor signed in, or wrote the end
-        told = [f"this run is {origin(record)}", record.reason] if record.made_in else [record.reason]
+        told = [f"this run is {ending.origin(record)}", record.reason] if record.made_in else [record.reason]
         return record.model_copy(update={"reason": "; ".join(filter(None, told)) or None})
 
     @property
@@ -204,12 +204,12 @@ class Run:
         """
         status = self.status
         if not status.state.is_over:
-            request_stop(self.files, status)
+            ending.request_stop(self.files, status)
             status = self._await_end(status, silence_s)
         if status.made_in or _is_settled(status):
             return status
-        silent = None if status.state.is_over else "its supervisor did not react; its processes were ended without it"
-        told = [sentence for sentence in (silent, end_processes(status)) if sentence]
+        silent = None if status.state.is_over else ending.no_reaction(status)
+        told = [sentence for sentence in (silent, ending.end_processes(status)) if sentence]
         found = self.status
         return found.model_copy(update={"reason": "; ".join(told)}) if told and not _is_settled(found) else found
 
@@ -241,7 +241,7 @@ class Run:
             if status.made_in:
                 hint = "launch it anew under its new name"
                 raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
-            end_processes(status)
+            ending.end_processes(status)
             self.notice = begin_attempt(self.files, status.plan, before=status)
         return self
 
@@ -261,16 +261,18 @@ class Run:
             if not status.state.is_over or (is_ours and marked(status.mark)):
                 hint = "stop it first"
                 raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint=hint)
-            remove(self.files)
+            ending.remove(self.files)
 
     # -------------------------------------------------------------------------------------------------- underneath
 
     def _is_supervised(self, record: RunRecord, launching_here: bool) -> bool:
         if record.made_in:
             return False  # a copy: the processes belong to the original
-        if record.supervisor is not None:
-            return is_alive(record.supervisor)
-        return not launching_here and self._is_being_launched()
+        if record.supervisor is None:  # whoever launched it may be gone before the supervisor signs in
+            return (not launching_here and self._is_being_launched()) or bool(record.mark and marked(record.mark))
+        if ending.is_elsewhere(record):
+            return ending.silent_s(self.files) < SILENCE_S
+        return is_alive(record.supervisor)
 
     def _is_being_launched(self) -> bool:
         """Whoever launches a run holds its lock until the supervisor has signed in."""

@@ -5,7 +5,6 @@ asked to stop by the file `stop-request` or by SIGTERM, SIGINT or SIGHUP.
 """
 
 import logging
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.errors import Busy, LaunchError, RlguideError
+from rlguide.files import exists, free_bytes, remove_file
 from rlguide.history import StepMerger
 from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import RunFiles
@@ -69,7 +69,7 @@ class Supervisor:
         self._completed_updates = read_history(files).completed_updates
         self._complete_since: float | None = None
         self._written_at = 0.0
-        self._write_failed = False
+        self._complaint: str | None = None
 
     def run(self) -> State:
         """Live through the attempt; returns how it ended, with nothing of it alive any more."""
@@ -109,6 +109,7 @@ class Supervisor:
         for step in ready + merger.flush():
             if step.step not in known:
                 self._steps.add(step)
+                self._completed_updates = max(self._completed_updates, step.completed_updates)
 
     def _start(self) -> Ending | None:
         for index, process in enumerate(self._plan.processes):
@@ -150,9 +151,16 @@ class Supervisor:
         return [
             (source.component, part)
             for source, reader in self._readers
-            for line in reader.read()
+            for line in self._read(reader)
             if (part := DIALECTS[source.dialect](line)) is not None
         ]
+
+    def _read(self, reader: LineReader) -> list[str]:
+        try:
+            return reader.read()
+        except OSError as error:  # a disk over a network is away for a moment: the lines come later
+            self._complain(f"cannot read, trying again: {error}")
+            return []
 
     def _note_step(self, step: StepRecord) -> None:
         self._steps.add(step)
@@ -163,8 +171,10 @@ class Supervisor:
     # --------------------------------------------------------------------------------------------- reasons to end
 
     def _asked_to_stop(self) -> Ending | None:
-        if self._files.stop_request.exists():
+        if exists(self._files.stop_request):
             return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
+        if exists(self._files.directory) is False:  # nobody could find or stop it any more
+            return Ending(State.FAILED, "the run directory was removed or moved away")
         if self._signal is not None:
             name = signal.Signals(self._signal).name
             return Ending(State.STOPPED, f"the supervisor got {name}", StoppedBy.SIGNAL)
@@ -200,7 +210,7 @@ class Supervisor:
         """The last step was reached and its weights are whole, where a recording has none. Exit 0 says neither."""
         layout = self._plan.layout
         marker = self._files.directory / layout.weights / f"step_{self._plan.max_steps}" / layout.weights_marker
-        return self._is_last_step_done() and (self._plan.recording is not None or marker.exists())
+        return self._is_last_step_done() and (self._plan.recording is not None or exists(marker) is True)
 
     # --------------------------------------------------------------------------------------------------- the end
 
@@ -216,7 +226,7 @@ class Supervisor:
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
         elif ending.state is State.STOPPED:  # counted now: steps may have been done while it was ending
             ending = replace(ending, reason=f"{ending.reason} {self._done()}")
-        elif ending.state is State.FAILED and shutil.disk_usage(self._files.directory).free < RESERVE_BYTES:
+        elif ending.state is State.FAILED and free_bytes(self._files.directory) < RESERVE_BYTES:
             ending = replace(ending, reason=f"{ending.reason}; the disk of the run directory is full")
         if left:
             pids = ", ".join(str(identity.pid) for identity in left)
@@ -240,10 +250,11 @@ class Supervisor:
         )
         log.info("over: %s%s", ending.state, f", {ending.reason}" if ending.reason else "")
         deadline = time.monotonic() + LAST_WRITE_S
-        while not self._update(components=components, **vars(ending)) and time.monotonic() < deadline:
-            self._files.reserve.unlink(missing_ok=True)
+        last = {"components": components, **vars(ending)}
+        while not self._update(**last) and exists(self._files.directory) is not False and time.monotonic() < deadline:
+            remove_file(self._files.reserve)
             time.sleep(0.5)
-        self._files.reserve.unlink(missing_ok=True)
+        remove_file(self._files.reserve)
 
     # --------------------------------------------------------------------------------------------------- writing
 
@@ -258,12 +269,14 @@ class Supervisor:
             self._steps.flush()
             write_record(self._files, self._record)
         except OSError as error:
-            if not self._write_failed:
-                log.error("cannot write, trying again: %s", error)
-            self._write_failed = True
+            self._complain(f"cannot write, trying again: {error}")
             return False
-        self._write_failed = False
         return True
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            log.error("%s", complaint)
+        self._complaint = complaint
 
 
 def _reader_of(source: MetricSource, directory: Path) -> LineReader:

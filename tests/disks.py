@@ -28,18 +28,18 @@ def full(disk: Path) -> Iterator[None]:
     with suppress(OSError), filler.open("wb", buffering=0) as handle:
         while True:
             handle.write(b"x" * 4096)
-    yield
-    filler.unlink()
+    try:
+        yield
+    finally:
+        filler.unlink()
 
 
 @contextmanager
 def read_only(disk: Path) -> Iterator[None]:
-    """While the block runs, nothing new can be opened for writing on the disk; what is open stays writable."""
-    remounted(disk, "ro")
-    yield
-    remounted(disk, "rw")
-
-
-def remounted(disk: Path, mode: str) -> None:
-    # Only this mount point, not the disk below it: that works while files are open.
-    subprocess.run(["mount", "-o", f"remount,bind,{mode}", str(disk)], check=True)
+    """While the block runs, nothing on the disk can be opened for writing; what is open already stays writable."""
+    for options in (["--bind", str(disk)], ["-o", "remount,bind,ro"]):  # a second mount, on top of the first
+        subprocess.run(["mount", *options, str(disk)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of,
 
 from rlguide.config import from_preset, load_config
 from rlguide.errors import ConfigError, LaunchError, RunDamaged, RunNotFound, RunOccupied, WaitTimeout
-from rlguide.process import is_alive, own_identity
+from rlguide.process import is_alive
 from rlguide.records import State, StoppedBy
 from rlguide.run import Run, attach, launch, list_runs
 from rlguide.store import StepLog, write_record
@@ -52,15 +51,6 @@ def test_the_same_plan_again_attaches_and_says_so(directory: Path, behaviour: di
     assert f"already {first.status.state}" in again.notice
     assert again.record.supervisor == supervisor
     again.stop()
-
-
-def test_of_two_launches_at_once_one_starts_and_the_other_attaches(directory: Path):
-    with ThreadPoolExecutor() as pool:
-        runs = list(pool.map(launch, [toy_plan(directory, **FOREVER)] * 2))
-
-    assert sorted(run.notice is None for run in runs) == [False, True]
-    assert len(eventually(lambda: runs[0].record.components)) == 1
-    runs[0].stop()
 
 
 def test_a_plan_that_ended_badly_is_refused_with_the_ways_out(directory: Path):
@@ -242,20 +232,6 @@ def test_waiting_tells_every_change_and_gives_up_without_harm(directory: Path):
 
 
 # -------------------------------------------------------------------------------------------------------- identity
-
-
-def test_a_record_that_names_somebody_elses_process_signals_nobody(directory: Path):
-    run = launch(toy_plan(directory))
-    end = run.wait(30)
-    reused = own_identity().model_copy(update={"start_time": 1.0})
-    component = end.components[0].model_copy(update={"identity": reused, "exit_code": None})
-    write_record(
-        run.files,
-        end.model_copy(update={"state": State.RUNNING, "supervisor": reused, "components": (component,)}),
-    )
-
-    assert run.status.state is State.INTERRUPTED
-    assert run.stop().state is State.INTERRUPTED  # and this process is still there
 
 
 def test_a_copy_of_a_run_says_so_and_leaves_the_original_alone(directory: Path, outputs: Path):

@@ -1,25 +1,21 @@
 """How runs end, each with real processes under a real supervisor."""
 
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 import pytest
-from toy import after_steps, eventually, processes_below, toy_plan, trainer_of
+from disks import full, needs_mount, small_disk
+from toy import after_steps, eventually, processes_below, toy_plan
 
 from rlguide.errors import Busy
 from rlguide.files import write_atomically
 from rlguide.history import parse_steps
-from rlguide.process import is_alive
 from rlguide.records import Process, State, StepRecord
 from rlguide.run import launch, list_runs
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog
 
+__all__ = ["small_disk"]
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 FOREVER = {"stop_steps_at": 2}
@@ -113,55 +109,6 @@ def test_a_run_on_the_cpu_leaves_the_slot_free(directory: Path):
         pass
 
 
-def test_a_damaged_record_is_mended_while_the_run_lives(directory: Path):
-    run = launch(toy_plan(directory, steps=50, step_s=0.5))
-    after_steps(run, 1)
-
-    run.files.record.write_text(run.files.record.read_text()[:100])
-
-    eventually(lambda: run.files.record.stat().st_size > 100)
-    assert run.stop().state is State.STOPPED
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(folder)], check=True)
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-needs_mount = pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="mounts a small disk: Linux, root")
-
-
-@needs_mount
-def test_a_full_disk_does_not_end_the_supervision(small_disk: Path):
-    run = launch(toy_plan(small_disk / "toy", start_s=2, steps=5))
-    eventually(lambda: run.record.components)
-
-    with full(small_disk):
-        eventually(lambda: not trainer_of(run).is_running() or trainer_of(run).status() == psutil.STATUS_ZOMBIE)
-        assert is_alive(run.record.supervisor)
-    end = run.wait(60)
-
-    assert (end.state, end.failed_component) == (State.FAILED, "trainer")
-    assert "exit code" in end.reason
-
-
-@needs_mount
-def test_a_run_that_fails_on_a_full_disk_says_so_while_the_disk_is_full(small_disk: Path):
-    run = launch(toy_plan(small_disk / "toy", start_s=2, steps=5))
-    eventually(lambda: run.record.components)
-
-    with full(small_disk):
-        end = run.wait(25)
-
-    assert (end.state, end.failed_component) == (State.FAILED, "trainer")
-    assert end.reason.endswith("the disk of the run directory is full")
-    assert not run.files.reserve.exists()
-
-
 @needs_mount
 def test_steps_that_do_not_fit_on_a_full_disk_are_written_later(small_disk: Path):
     path = small_disk / "steps.jsonl"
@@ -177,16 +124,6 @@ def test_steps_that_do_not_fit_on_a_full_disk_are_written_later(small_disk: Path
 
     assert parse_steps(path.read_text()).steps == tuple(steps)
     assert len(path.read_text().splitlines()) == 200
-
-
-@contextmanager
-def full(disk: Path) -> Iterator[None]:
-    filler = disk / "filler"
-    with suppress(OSError), filler.open("wb", buffering=0) as handle:
-        while True:
-            handle.write(b"x" * 4096)
-    yield
-    filler.unlink()
 
 
 def test_an_atomic_write_leaves_the_old_content_or_the_new(tmp_path: Path):

@@ -1,0 +1,294 @@
+"""Files that are damaged, cut, replaced or cannot be written, whichever process they belong to."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from disks import full, needs_mount, read_only, small_disk
+from evidence import Expected, Fault, refusal
+from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
+
+from rlguide.process import is_alive
+from rlguide.records import State
+from rlguide.run import attach, launch, list_runs
+
+__all__ = ["small_disk"]
+FOREVER = {"stop_steps_at": 2}
+GOING = {"steps": 10_000, "step_s": 0.1}
+METRICS = ENGINE / "logs" / "metrics.jsonl"
+
+
+# ------------------------------------------------------------------------------------------------------ the disk
+
+
+@needs_mount
+@pytest.mark.fault(
+    "disk full while it runs, and free again after the end",
+    Expected(State.FAILED, "trainer ended with exit code", steps=1, also="supervised all the time"),
+)
+def test_the_disk_is_full_for_a_while(fault: Fault, small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy", steps=1000, step_s=0.2))
+    after_steps(run, 1)
+    trainer = trainer_of(run)
+
+    with full(small_disk):
+        eventually(lambda: not trainer.is_running())
+        supervised = is_alive(run.record.supervisor)
+    run.wait(60)
+
+    fault.note(f"supervisor {'alive' if supervised else 'gone'} while the disk was full")
+    fault.check(run)
+    assert supervised
+
+
+@needs_mount
+@pytest.mark.fault(
+    "disk full while it runs, and full ever after",
+    Expected(State.FAILED, "the disk of the run directory is full", steps=1),
+)
+def test_the_disk_stays_full(fault: Fault, small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy", steps=1000, step_s=0.2))
+    after_steps(run, 1)
+
+    with full(small_disk):
+        run.wait(25)
+
+        fault.check(run)
+    assert not run.files.reserve.exists()
+
+
+@needs_mount
+@pytest.mark.fault(
+    "disk full at launch; free again for the next",
+    Expected(State.SUCCEEDED, steps=3, saved="weights", also="refused with a hint, nothing left in the way"),
+)
+def test_the_disk_is_full_at_launch(fault: Fault, small_disk: Path):
+    plan = toy_plan(small_disk / "toy")
+
+    with full(small_disk):
+        error = refusal(lambda: launch(plan))
+    run = launch(plan)
+    run.wait(30)
+
+    fault.note(f"refused: {error.hint}")
+    fault.check(run)
+    assert "the disk is full" in error.hint
+
+
+@needs_mount
+@pytest.mark.fault(
+    "read-only directory at launch; writable for the next",
+    Expected(State.SUCCEEDED, steps=3, saved="weights", also="refused with a hint"),
+)
+def test_the_directory_is_read_only_at_launch(fault: Fault, small_disk: Path):
+    plan = toy_plan(small_disk / "toy")
+
+    with read_only(small_disk):
+        error = refusal(lambda: launch(plan))
+    run = launch(plan)
+    run.wait(30)
+
+    fault.note(f"refused: {error.hint}")
+    fault.check(run)
+    assert "may not be written" in error.hint
+
+
+@needs_mount
+@pytest.mark.fault(
+    "directory turns read-only while it runs; then stop",
+    Expected(State.INTERRUPTED, "its processes were ended without it"),
+)
+def test_the_directory_turns_read_only(fault: Fault, small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy", grace_s=1, **FOREVER))
+    after_steps(run, 2)
+
+    with read_only(small_disk):
+        found = run.stop(silence_s=1)
+
+        fault.check(run, found=found)
+
+
+@needs_mount
+@pytest.mark.fault("read-only directory of a run that is over", Expected(State.SUCCEEDED, steps=3, saved="weights"))
+def test_a_finished_run_lies_in_a_read_only_directory(fault: Fault, small_disk: Path):
+    run = launch(toy_plan(small_disk / "toy"))
+    run.wait(30)
+
+    with read_only(small_disk):
+        listed = list_runs(small_disk)
+
+        fault.note(f"listed as {listed[0].state}")
+        fault.check(run)
+
+
+@pytest.mark.fault(
+    "run directory moved away while it runs",
+    Expected(State.INTERRUPTED, "moved here from", also="its processes end although nobody can ask for it"),
+)
+def test_the_directory_is_moved_away(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=1, **FOREVER))
+    components = after_steps(run, 2).components
+
+    directory.rename(directory.with_name("elsewhere"))
+
+    eventually(lambda: not is_alive(components[0].identity))
+    fault.check(attach(directory.with_name("elsewhere")))
+
+
+@pytest.mark.fault(
+    "run directory removed while it runs, and put back from a copy",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="its processes end although nobody can ask for it"),
+)
+def test_the_directory_is_removed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=1, **FOREVER))
+    record, supervisor = after_steps(run, 2), supervisor_of(run)
+    supervisor.suspend()
+    copy = shutil.copytree(directory, directory.with_name("copy"))
+
+    shutil.rmtree(directory)
+    supervisor.resume()
+
+    eventually(lambda: not is_alive(record.supervisor) and not is_alive(record.components[0].identity))
+    shutil.rmtree(directory, ignore_errors=True)  # the engine saved into a new one
+    copy.rename(directory)
+    fault.check(run)
+
+
+# --------------------------------------------------------------------------------------------------- run.json
+
+
+@pytest.mark.fault("run.json truncated while it runs", Expected(State.RUNNING, also="repaired by the supervisor"))
+def test_the_record_is_truncated(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 1)
+
+    run.files.record.write_text(run.files.record.read_text()[:100])
+
+    eventually(lambda: run.files.record.stat().st_size > 100)
+    fault.check(run)
+
+
+@pytest.mark.fault("run.json removed while it runs", Expected(State.RUNNING, also="repaired by the supervisor"))
+def test_the_record_is_removed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 1)
+
+    run.files.record.unlink()
+
+    eventually(run.files.record.exists)
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "run.json truncated after the end, then as before",
+    Expected(State.SUCCEEDED, steps=3, saved="weights", also="said readably, other runs listed"),
+)
+def test_the_record_of_a_finished_run_is_truncated(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory))
+    run.wait(30)
+    whole = run.files.record.read_text()
+
+    run.files.record.write_text(whole[:100])
+    error = refusal(lambda: attach(directory))
+    listed = list_runs()
+    run.files.record.write_text(whole)
+
+    fault.note(f"said: {error.message}; listed: {[summary.problem for summary in listed]}")
+    fault.check(run)
+    assert "run.json is damaged" in error.message
+    assert len(listed) == 1
+
+
+# ------------------------------------------------------------------------------------------------- an engine's logs
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def recreated(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(b"")
+
+
+def half_a_line(path: Path) -> None:
+    with path.open("a") as metrics:
+        metrics.write('{"step": 7777, "completed_upd\n')
+
+
+def nul_bytes(path: Path) -> None:
+    with path.open("ab") as metrics:
+        metrics.write(bytes(4096) + b"\n")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(damage, marks=pytest.mark.fault(f"file of metrics: {name}", Expected(State.RUNNING, steps=4)))
+        for name, damage in (
+            ("truncated", truncated),
+            ("recreated", recreated),
+            ("half a line", half_a_line),
+            ("NUL bytes", nul_bytes),
+        )
+    ],
+)
+def test_the_metrics_are_damaged(fault: Fault, directory: Path, damage: Callable[[Path], None]):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 2)
+    before = {step.step for step in run.history.steps}
+
+    damage(directory / METRICS)
+    after_steps(run, len(before) + 2)
+
+    fault.check(run)
+    assert before <= {step.step for step in run.history.steps}
+
+
+@pytest.mark.fault("file of metrics: cannot be read for a moment", Expected(State.RUNNING, steps=4))
+def test_the_metrics_cannot_be_read_for_a_moment(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 2)
+    metrics, aside = directory / METRICS, directory / "aside"
+
+    trainer_of(run).suspend()
+    metrics.rename(aside)
+    metrics.mkdir()
+    eventually(lambda: "cannot read" in "".join(run.tail("supervisor")))
+    metrics.rmdir()
+    aside.rename(metrics)
+    trainer_of(run).resume()
+
+    fault.check(run)
+
+
+@pytest.mark.fault("log truncated and recreated while it is followed", Expected(State.RUNNING))
+def test_a_log_is_truncated(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 2)
+    log = directory / ENGINE / "logs" / "trainer.log"
+
+    truncated(log)
+
+    fault.note(f"its tail: {eventually(lambda: run.tail('trainer', 1))}")
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "steps.jsonl with half a line, as a killed supervisor leaves it; then resume",
+    Expected(State.SUCCEEDED, steps=3, saved="weights"),
+)
+def test_the_steps_end_in_half_a_line(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, step_s=0.3))
+    after_steps(run, 1)
+    supervisor_of(run).kill()
+    eventually(lambda: not processes_below(directory))
+    with run.files.steps.open("a") as steps:
+        steps.write('{"step": 1, "compl')
+
+    run.resume().wait(30)
+
+    fault.check(run)
+    assert all(json.loads(line) for line in run.files.steps.read_text().splitlines())
