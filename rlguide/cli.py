@@ -18,6 +18,7 @@ import typer
 from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, tryout
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
+from rlguide.origin import provenance
 from rlguide.paths import outputs_root
 from rlguide.records import Record, RunRecord, Status, StoppedBy
 from rlguide.view import text
@@ -50,12 +51,19 @@ def main() -> None:
 def doctor(
     engine: Annotated[str, typer.Option(help="Engine to check the machine for.")] = "auto",
     wandb_mode: Annotated[str, typer.Option(help="online: ask W&B whose key is here.")] = "off",
+    network: Annotated[bool, typer.Option("--network", help="Ask whether the Hub, W&B and GitHub answer.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show also what is well.")] = False,
+    to_paste: Annotated[bool, typer.Option("--report", help="Print a block to paste, without secrets.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine and say what to fix."""
-    report = checks.check_machine(engine, wandb=load_config("tiny", {"wandb_mode": wandb_mode}).wandb)
-    _show(report, text.report_text(report, everything=everything), as_json)
+    """Check this machine and say what to fix.
+
+    Exit codes: 0 it runs here, 1 it runs with doubts, 2 it cannot run yet.
+    """
+    wandb = load_config("tiny", {"wandb_mode": wandb_mode}).wandb
+    report = checks.check_machine(engine, wandb=wandb, network=network)
+    plain = text.report_text(report, everything=everything)
+    _show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
 
 

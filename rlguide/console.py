@@ -3,10 +3,14 @@
 Knows no command.
 """
 
+import getpass
 import os
+import re
+import socket
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -14,6 +18,7 @@ import typer
 from rlguide.config import PARAMETERS
 from rlguide.errors import EngineMissing, RlguideError
 from rlguide.files import way_out
+from rlguide.redact import redacted
 
 FAILED = 1
 CANNOT = 2
@@ -55,6 +60,15 @@ def confirmed(question: str) -> None:
     if sys.stdin is None:
         raise typer.BadParameter("nobody can be asked here: give --yes")
     typer.confirm(question, abort=True)
+
+
+def pasteable(text: str) -> str:
+    """`text` for the eyes of strangers: no secret, no password in an address, and neither machine nor user by name."""
+    text = re.sub(r"(?<=//)[^/\s@]+@", "", redacted(text)).replace(str(Path.home()), "~")
+    for name, instead in ((socket.gethostname(), "[machine]"), (getpass.getuser(), "[user]")):
+        if len(name) > 2 and name != "root":  # shorter ones stand in other words
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
+    return text
 
 
 def changes_asked(settings: Sequence[str] | None, **options: Any) -> dict[str, Any]:

@@ -154,6 +154,18 @@ def test_doctor_gives_one_verdict_and_its_exit_code_says_the_same(cli: Cli):
     assert json.loads(done.stdout)["verdict"]
 
 
+def test_doctor_prints_a_block_to_paste_without_secrets(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_HOME", "/tmp/planted-secret")
+    monkeypatch.setenv("HF_TOKEN", "planted-secret")
+
+    done = cli("doctor", "--report")
+
+    assert done.stdout.startswith("```text\nrlguide doctor, engine trl, ")
+    assert done.stdout.endswith("```\n")
+    assert "disk for downloads" in done.stdout
+    assert "planted-secret" not in done.stdout
+
+
 def test_doctor_names_an_engine_that_is_not_there(cli: Cli):
     done = cli("doctor", "--engine", "prime-rl")
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 from toy import toy_plan
 
-from rlguide.console import changes_asked
+from rlguide.console import changes_asked, pasteable
 from rlguide.run import launch
 from rlguide.slot import cpu_slot
 
@@ -187,3 +187,22 @@ def test_help_about_the_warm_start_and_its_mistakes_need_no_processor(shell: She
     assert "--output" in mistaken.stderr
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: the CPU is in use by another")
+
+
+# ------------------------------------------------------------------------------------------- for the eyes of strangers
+
+
+def test_what_is_pasted_holds_no_secret_no_password_and_no_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_API_KEY", "planted-secret")
+    monkeypatch.setenv("HOME", "/home/adalovelace")
+    monkeypatch.setenv("LOGNAME", "adalovelace")
+    monkeypatch.setattr("socket.gethostname", lambda: "node17")
+    said = (
+        "/home/adalovelace/rl on node17.example, not node177; python of adalovelace (pid 7); "
+        "proxy http://ada:pass@proxy.example:3128; key planted-secret"
+    )
+
+    assert pasteable(said) == (
+        "~/rl on [machine].example, not node177; python of [user] (pid 7); "
+        "proxy http://proxy.example:3128; key [WANDB_API_KEY]"
+    )

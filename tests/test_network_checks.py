@@ -151,7 +151,7 @@ def test_services_that_nobody_can_reach_are_offline_and_every_kind_of_address_is
 ):
     addresses = (
         "http://127.0.0.1:9",
-        "http://no-such-host.invalid",
+        "http://no-such-host.example",
         "nonsense",
         "http://[",
         "",

@@ -13,6 +13,7 @@ from rlguide.records import (
     Evaluation,
     MachineReport,
     Parameters,
+    Provenance,
     RunRecord,
     RunSummary,
     Sampling,
@@ -193,6 +194,28 @@ def test_a_report_shows_only_what_is_wrong_unless_asked_for_everything():
     assert "title 0" not in text.report_text(found)
     assert "warn  title 1: seen (wanted: wanted)\n      fix: mend it" in text.report_text(found)
     assert "title 0" in text.report_text(found, everything=True)
+    assert "1 of 3 checks found nothing wrong; `rlguide doctor --all` shows them." in text.report_text(found)
+    assert "--all" not in text.report_text(found, everything=True)
+
+
+def test_the_first_screen_of_a_good_machine_is_short():
+    well = report(*[Status.PASS] * 40)
+
+    assert len(text.report_text(well).splitlines()) <= 12
+    assert text.report_text(well).startswith("A verdict.")
+
+
+def test_a_block_to_paste_holds_every_check_and_what_it_was_made_on():
+    made = Provenance(
+        packages={"rlguide": "0.1.0", "torch": "2.11"}, python="3.12.1", commit="a" * 40, modified=True,
+        system="Linux 6.1", processor="EPYC", cores=2, memory_gib=7.5, made_at="2026-11-30T10:00:00+00:00",
+    )  # fmt: skip
+
+    lines = text.pasted_text(report(Status.PASS, Status.FAIL), made).splitlines()
+
+    assert (lines[0], lines[-1]) == ("```text", "```")
+    assert "Python 3.12.1, commit aaaaaaaaaa with changes; rlguide 0.1.0, torch 2.11" in lines
+    assert sum("title" in line for line in lines) == 2
 
 
 def test_a_difference_names_the_key_and_both_values():

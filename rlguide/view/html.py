@@ -29,13 +29,19 @@ def plan_html(plan: records.Plan) -> Markup:
 
 
 def report_html(report: records.MachineReport) -> Markup:
-    """The verdict and every check, with what to do about it."""
-    rows = [(c.title, f"{MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in report.checks]
-    head = ("check", "result", "seen", "wanted", "what to do")[: 5 if any(c.fix for c in report.checks) else 4]
-    rows = [row[: len(head)] for row in rows]
+    """The verdict and what is wrong or doubtful, with what to do about it; all checks are behind a fold."""
+    wrong = plain.remarkable(report)
     return join(
-        notes([report.verdict]), table(rows, caption=f"This machine, for the engine {report.engine}", head=head)
+        notes([report.verdict]),
+        _checks(wrong, caption="What is wrong or doubtful") if wrong else Markup(),
+        folded(f"all {len(report.checks)} checks", _checks(report.checks, caption=f"For the engine {report.engine}")),
     )
+
+
+def _checks(checks: Sequence[records.Check], *, caption: str) -> Markup:
+    rows = [(c.title, f"{MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in checks]
+    head = ("check", "result", "seen", "wanted", "what to do")[: 5 if any(c.fix for c in checks) else 4]
+    return table([row[: len(head)] for row in rows], caption=caption, head=head)
 
 
 def config_html(config: RunConfig) -> Markup:

@@ -16,6 +16,7 @@ from rlguide.records import (
     Evaluation,
     MachineReport,
     Plan,
+    Provenance,
     RunRecord,
     RunSummary,
     State,
@@ -69,8 +70,28 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
 
 def report_text(report: MachineReport, *, everything: bool = False) -> str:
     """The verdict, and what is wrong or doubtful with its fix; with `everything`, all checks."""
-    shown = [check for check in report.checks if everything or check.status in {Status.FAIL, Status.WARN}]
-    return "\n".join([report.verdict, *(check_text(check) for check in shown)])
+    shown = report.checks if everything else remarkable(report)
+    lines = [report.verdict, *(check_text(check) for check in shown)]
+    if well := len(report.checks) - len(shown):
+        lines.append(f"{well} of {len(report.checks)} checks found nothing wrong; `rlguide doctor --all` shows them.")
+    return "\n".join(lines)
+
+
+def remarkable(report: MachineReport) -> list[Check]:
+    """Checks that found something wrong or doubtful, in their order."""
+    return [check for check in report.checks if check.status in {Status.FAIL, Status.WARN}]
+
+
+def pasted_text(report: MachineReport, made: Provenance) -> str:
+    """A block for a question to others: every check, and on what it was made."""
+    commit = f", commit {made.commit[:10]}{' with changes' if made.modified else ''}" if made.commit else ""
+    packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
+    head = [
+        f"rlguide doctor, engine {report.engine}, {made.made_at}",
+        f"{made.system}; {made.processor}; {made.cores} cores; {made.memory_gib:.1f} GiB available",
+        f"Python {made.python}{commit}; {packages}",
+    ]
+    return "\n".join(["```text", *head, report_text(report, everything=True), "```"])
 
 
 def check_text(check: Check) -> str:
