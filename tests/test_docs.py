@@ -30,9 +30,10 @@ def code(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """Anchors of a document's headings, as GitHub makes them."""
+    """Anchors of a document: those of its headings, as GitHub makes them, and those that it sets itself."""
     titles = [line.lstrip("#").strip() for line in prose(path) if line.startswith("#")]
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    own = re.findall(r'<a id="([^"]+)"></a>', path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | {*own}
 
 
 def test_the_documents_are_there():
@@ -87,7 +88,7 @@ def test_prose_has_one_sentence_a_line(path: Path):
 
 def glossary() -> dict[str, str]:
     lines = (ROOT / "GLOSSARY.md").read_text(encoding="utf-8").splitlines()
-    rows = [re.fullmatch(r"- \*\*(.+?)\*\*: (.+)", line) for line in lines if line.startswith("- ")]
+    rows = [re.fullmatch(r'- <a id="[\w-]+"></a>\*\*(.+?)\*\*: (.+)', line) for line in lines if line.startswith("- ")]
     assert all(rows)
     return {row.group(1): row.group(2) for row in rows}
 

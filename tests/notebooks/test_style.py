@@ -25,8 +25,22 @@ TERMS = {
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
+def anchors() -> dict[str, str]:
+    """Word of the glossary, in small letters, → the anchor that it has there."""
+    entries = re.findall(
+        r'^- <a id="([\w-]+)"></a>\*\*(.+?)\*\*', (ROOT / "GLOSSARY.md").read_text("utf-8"), re.MULTILINE
+    )
+    return {word.lower(): anchor for anchor, word in entries}
+
+
 def glossary() -> set[str]:
-    return {term.lower() for term in re.findall(r"^- \*\*(.+?)\*\*", (ROOT / "GLOSSARY.md").read_text("utf-8"), re.M)}
+    return set(anchors())
+
+
+def links_to_the_glossary(page: Path) -> list[tuple[str, str]]:
+    """Rows (word that is linked, in small letters, anchor or nothing) in the order of reading."""
+    found = re.findall(r"\[([^\]]+)\]\(\.\./GLOSSARY\.md#?([^)]*)\)", prose(page))
+    return [(word.lower(), anchor) for word, anchor in found]
 
 
 def trees(page: Path) -> list[ast.Module]:
@@ -185,12 +199,10 @@ def test_links_lead_somewhere(page: Path):
 
 
 @each_page
-def test_words_that_lead_to_the_glossary_are_in_it(page: Path):
-    known = glossary() | {f"{term}s" for term in glossary()} | {"policies", "glossary"}
+def test_words_that_lead_to_the_glossary_lead_to_their_entry(page: Path):
+    known = {f"{word}s": anchor for word, anchor in anchors().items()} | anchors() | {"glossary": ""}
 
-    assert not [
-        word for word in re.findall(r"\[([^\]]+)\]\(\.\./GLOSSARY\.md\)", prose(page)) if word.lower() not in known
-    ]
+    assert not [(word, anchor) for word, anchor in links_to_the_glossary(page) if known.get(word) != anchor]
 
 
 @each_page
@@ -203,8 +215,7 @@ def test_words_of_the_trade_are_linked_where_they_first_appear(page: Path):
 
 
 def test_the_first_notebook_uses_no_word_of_the_trade_before_it_explains_it():
-    text = prose(PAGES[0])
-    links = [match.group(1).lower() for match in re.finditer(r"\[([^\]]+)\]\(\.\./GLOSSARY\.md\)", text)]
+    links = [word for word, _ in links_to_the_glossary(PAGES[0])]
 
     assert {"policy", "prompt", "completion", "warm start", "reward", "right form", "advantage", "group"} <= set(links)
     assert links.index("completion") < links.index("policy") < links.index("warm start") < links.index("advantage")
