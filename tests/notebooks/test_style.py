@@ -95,9 +95,9 @@ def test_there_is_more_prose_than_code(page: Path):
 def test_prose_stands_between_code_cells(page: Path):
     kinds = [cell.cell_type for cell in cells(page)]
     pairs = [number for number in range(1, len(kinds)) if kinds[number - 1] == kinds[number] == "code"]
-    closing = len(kinds) - 1
+    closing = len(kinds) - 2
 
-    assert kinds[0] == "markdown"
+    assert kinds[0] == kinds[-1] == "markdown"
     assert pairs[0] == 2, "the imports and the parameters are the opening pair"
     assert set(pairs) <= {2, closing}
 
@@ -119,14 +119,30 @@ def test_the_parameters_are_the_same_everywhere():
 
 
 @each_page
-def test_a_notebook_ends_with_what_it_was_made_with(page: Path):
-    *_, last = cells(page, "code")
+def test_a_notebook_that_works_leaves_nothing_running(page: Path):
     source = "\n".join(cell.source for cell in cells(page, "code"))
-    acts = re.search(r"rlguide\.(evaluate|monitor)|run\.wait", source)
+    acts = re.search(r"rlguide\.(evaluate|monitor)|\.wait\(", source)
 
-    assert tags(last) == ["provenance"]
-    assert last.source == "rlguide.provenance()"
     assert bool(acts) == any("cleanup" in tags(cell) for cell in cells(page))
+
+
+def test_versions_are_recorded_where_packages_are_looked_at_and_where_results_are_told():
+    recording = [page.stem for page in PAGES for cell in cells(page, "code") if "provenance" in tags(cell)]
+    calling = [page.stem for page in PAGES for cell in cells(page, "code") if cell.source == "rlguide.provenance()"]
+
+    assert recording == calling == ["02_install_the_engine", "06_evaluate_the_policy"]
+
+
+@each_page
+def test_a_live_view_stays_in_sight(page: Path):
+    order = cells(page)
+    live = [number for number, cell in enumerate(order) if re.search(r"\.wait\(|monitor\(|evaluate\(", cell.source)]
+
+    assert not [
+        number
+        for number in live
+        if order[number].cell_type == "code" and "Ctrl + Enter" not in order[number - 1].source
+    ]
 
 
 @each_page
