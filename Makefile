@@ -21,7 +21,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tutorial lab test test-fast test-core run bench lint format constraints clean
+.PHONY: help install tutorial lab test test-fast faults test-core run bench lint format constraints clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1 — /'
@@ -58,6 +58,9 @@ test: $(INSTALLED)  ## run all tests
 
 test-fast: $(INSTALLED)  ## run the tests that start neither training nor a server
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not training" $(ARGS)
+
+faults: $(INSTALLED)  ## inject faults into runs; prints a table: fault, expected, seen
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/faults $(ARGS)
 
 test-core:  ## run the tests of the light core on another Python: make test-core PYTHON=python3.13
 	$(MAKE) install EXTRAS=dev VENV=$(VENV)-core

@@ -1,6 +1,6 @@
-"""Measures what tests should not: speed against plain TRL, start-up, memory, a busy machine, seeds, imports, long logs.
+"""Measures what tests should not: speed, start-up, memory, a busy machine, seeds, imports, long logs, supervision.
 
-    python -m benchmarks [speed] [busy] [seeds] [imports] [logs]      all of them when none is named
+    python -m benchmarks [speed] [busy] [seeds] [imports] [logs] [supervision]      all of them when none is named
 
 Nothing else should run. What is compared is measured in the same go, and only ratios are worth comparing elsewhere.
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.supervision import supervision
 from rlguide.config import load_config
 from rlguide.engines import plan as make_plan
 from rlguide.engines.prime_rl import METRICS
@@ -39,7 +40,7 @@ PLAIN = Path(__file__).with_name("plain_trl.py")
 
 
 def main() -> None:
-    measured = (speed, busy, seeds, imports, logs)
+    measured = (speed, busy, seeds, imports, logs, supervision)
     measurements: dict[str, Callable[[Path], None]] = {measure.__name__: measure for measure in measured}
     parser = argparse.ArgumentParser(
         prog="benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
