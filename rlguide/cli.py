@@ -21,7 +21,7 @@ from rlguide.console import CANNOT, changes_asked
 from rlguide.origin import provenance
 from rlguide.paths import outputs_root
 from rlguide.records import Record, RunRecord, Status, StoppedBy
-from rlguide.view import text
+from rlguide.view import results, text
 
 INTERRUPTED = 130
 """By the shells' convention: 128 + SIGINT."""
@@ -191,7 +191,7 @@ def try_text(
 ) -> None:
     """Reverse one text, before and after training."""
     trial = tryout.try_text(run.attach(name), sentence, samples=samples)
-    _show(trial, text.trial_text(trial), as_json)
+    _show(trial, results.trial_text(trial), as_json)
 
 
 @app.command()
@@ -217,7 +217,7 @@ def tutorial(
     asked = headless.collect_parameters(pairs, texts=texts or (), files=files or (), named=named)
     with _going_on(), progress.shown() as advance:
         made = headless.tutorial(asked, notebooks=notebooks, on_progress=advance)
-    print(f"report: {made.report}\n{text.result_line(made.comparison)}")
+    print(f"report: {made.report}\n{results.result_line(made.comparison)}")
 
 
 @app.command(
@@ -292,6 +292,6 @@ def _explain_end(started: run.Run, record: RunRecord) -> None:
 def _evaluate(started: run.Run, *, as_json: bool) -> None:
     with progress.shown() as advance:
         comparison = evaluation.evaluate(started, on_progress=advance)
-    examples, table = text.examples_text(comparison), text.comparison_text(comparison)
-    plain = f"{examples}\n\n{table}\n\n{text.result_line(comparison)}"
+    examples, table = results.examples_text(comparison), results.comparison_text(comparison)
+    plain = f"{examples}\n\n{table}\n\n{results.result_line(comparison)}"
     _show(comparison, plain, as_json)

@@ -21,7 +21,7 @@ from rlguide.history import History
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.records import Rollout, RunRecord
 from rlguide.run import Run, attach
-from rlguide.view import html, text
+from rlguide.view import html, results, text
 from rlguide.view.elements import Markup, View, join, notes, page, table, tag
 from rlguide.view.letters import letters_text
 from rlguide.view.written import NOT_THERE, number
@@ -237,9 +237,9 @@ FORMS: dict[type, tuple[Callable[[Any], Markup], Callable[[Any], str]]] = {
     records.Plan: (html.plan_html, text.plan_text),
     records.MachineReport: (html.report_html, text.report_text),
     records.RunRecord: (html.run_html, text.run_text),
-    records.Evaluation: (html.evaluation_html, text.evaluation_text),
-    records.Comparison: (html.comparison_html, text.comparison_text),
-    records.Trial: (html.trial_html, text.trial_text),
+    records.Evaluation: (html.evaluation_html, results.evaluation_text),
+    records.Comparison: (html.comparison_html, results.comparison_text),
+    records.Trial: (html.trial_html, results.trial_text),
     RunConfig: (html.config_html, RunConfig.to_toml),
     Run: (
         lambda run: join(notes([run.notice]), html.run_html(run.status, run.history.steps)),

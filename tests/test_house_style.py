@@ -12,8 +12,10 @@ from rlguide.paths import PACKAGE
 FILES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 300
 FUNCTION_LINES = 60
-PACKAGE_CODE_LINES = 5000
-"""Without the child programs and the environment, which are no part of the package that a notebook imports."""
+PACKAGE_CODE_LINES = 6500
+"""Without the child programs and the environment, which are no part of the package that a notebook imports.
+
+5,000 until replay, accounts, the choice of GPUs and the checks of the machine were there, as planned."""
 REVIEWED = {
     "config.py": 390,  # one flat list of keys with their docstrings: reads best in one piece
     "records.py": 515,  # one flat list of records with their docstrings

@@ -23,7 +23,7 @@ from rlguide.records import (
     StoppedBy,
     Trial,
 )  # fmt: skip
-from rlguide.view import text
+from rlguide.view import results, text
 from rlguide.view.written import is_quantity, moment
 
 SAMPLES = (
@@ -226,11 +226,11 @@ def test_a_difference_names_the_key_and_both_values():
 
 
 def test_the_result_line_has_the_promised_form():
-    assert text.result_line(comparison()) == "reward before=0.0907 after=0.8412 n=119"
+    assert results.result_line(comparison()) == "reward before=0.0907 after=0.8412 n=119"
 
 
 def test_an_evaluation_counts_errors_apart_and_names_its_threshold_and_sampling():
-    said = text.evaluation_text(evaluation(notes=("A note.",)))
+    said = results.evaluation_text(evaluation(notes=("A note.",)))
 
     assert "119 scored, 1 errored, 0 empty" in said
     assert "reward ≥ 0.5" in said
@@ -239,21 +239,21 @@ def test_an_evaluation_counts_errors_apart_and_names_its_threshold_and_sampling(
 
 
 def test_a_comparison_shows_what_could_not_be_measured_and_ends_with_the_verdict():
-    said = text.comparison_text(comparison())
+    said = results.comparison_text(comparison())
 
     assert "similarity in the right form – 0.858" in " ".join(said.split())
     assert said.endswith("Better.")
 
 
 def test_examples_show_each_text_once_with_the_answer_or_error_of_either_policy():
-    said = text.examples_text(comparison())
+    said = results.examples_text(comparison())
 
     assert (
         said.count("text    abc\nwanted  cba\nwarm start\nanswer  <reversed_text>cba</reversed_text>\nreward  1.000")
         == 1
     )
     assert "trained policy\nerror   connection lost" in said
-    assert len(text.examples_text(comparison(), count=1).split("\n\n")) == 1
+    assert len(results.examples_text(comparison(), count=1).split("\n\n")) == 1
 
 
 def test_a_trial_shows_the_text_once_and_every_policy():
@@ -261,7 +261,7 @@ def test_a_trial_shows_the_text_once_and_every_policy():
         text="abc", attempts=[Attempt(label=name, policy="x", answer=SAMPLES[0]) for name in ("warm start", "trained")]
     )
 
-    said = text.trial_text(trial)
+    said = results.trial_text(trial)
 
     assert said.count("text    abc") == 1
     assert "warm start\nanswer" in said

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from rlguide import records
 from rlguide.config import RunConfig
 from rlguide.environment.reward import ANSWER, similarity
+from rlguide.view import results
 from rlguide.view import text as plain
 from rlguide.view.elements import Markup, folded, join, notes, table, tag
 from rlguide.view.letters import CARET, Mark, pieces
@@ -210,14 +211,14 @@ def _sample(sample: records.EvalSample) -> tuple[object, Markup]:
 
 def evaluation_html(evaluation: records.Evaluation) -> Markup:
     """One policy's result."""
-    title = plain.evaluation_title(evaluation)
-    return join(table(plain.evaluation_rows(evaluation), caption=title), notes(evaluation.notes))
+    title = results.evaluation_title(evaluation)
+    return join(table(results.evaluation_rows(evaluation), caption=title), notes(evaluation.notes))
 
 
 def comparison_html(comparison: records.Comparison) -> Markup:
     """Two policies side by side, the verdict, and samples behind a fold."""
     head = ("measure", comparison.before.label, comparison.after.label)
-    numbers = table(plain.comparison_rows(comparison), caption="Before and after", head=head)
+    numbers = table(results.comparison_rows(comparison), caption="Before and after", head=head)
     return join(
         numbers, tag("p", tag("strong", comparison.verdict)), folded("samples side by side", samples_html(comparison))
     )
@@ -225,7 +226,7 @@ def comparison_html(comparison: records.Comparison) -> Markup:
 
 def samples_html(comparison: records.Comparison, *, count: int = 8) -> Markup:
     """The first answers of both policies to the first `count` texts, side by side."""
-    before, after = plain.first_samples(comparison.before), plain.first_samples(comparison.after)
+    before, after = results.first_samples(comparison.before), results.first_samples(comparison.after)
     head = ("text", "reward", comparison.before.label, "reward", comparison.after.label)
     rows = [(text, *_sample(before[text]), *_sample(after[text])) for text in list(before)[:count] if text in after]
     return join(table(rows, caption="The same texts, before and after", head=head), LEGEND)

@@ -10,7 +10,7 @@ from statistics import median
 from rlguide.config import RunConfig
 from rlguide.history import History
 from rlguide.records import Comparison, Evaluation, Provenance, RunRecord
-from rlguide.view import html
+from rlguide.view import html, results
 from rlguide.view import text as plain
 from rlguide.view.elements import DARKER, STYLE, Markup, join, notes, table, tag
 from rlguide.view.written import duration, moment, number
@@ -162,7 +162,7 @@ def _evaluations(contents: Contents) -> Markup:
         return join(notes(["There is no evaluation of both the warm start and the trained policy."]), *known, hint)
     before, after = contents.comparison.before, contents.comparison.after
     rows = [("mean reward, 95 % interval", *(_with_interval(side.mean, side.interval) for side in (before, after)))]
-    rows += plain.comparison_rows(contents.comparison)[1:]
+    rows += results.comparison_rows(contents.comparison)[1:]
     rows.append(
         (f"best of {after.sampling.rollouts_per_task} answers", f"{before.best_of:.3f}", f"{after.best_of:.3f}")
     )

@@ -11,9 +11,6 @@ from pydantic import BaseModel
 
 from rlguide.records import (
     Check,
-    Comparison,
-    EvalSample,
-    Evaluation,
     MachineReport,
     Plan,
     Provenance,
@@ -23,7 +20,6 @@ from rlguide.records import (
     Status,
     StepRecord,
     StoppedBy,
-    Trial,
 )
 from rlguide.view.written import ABSENT, duration, moment, moments, number, sparkline, table
 
@@ -38,6 +34,12 @@ STATES = {
 }
 PLAYED = "played to its end"
 STOPPED = {StoppedBy.USER: "by the user", StoppedBy.TIME_LIMIT: "by the time limit", StoppedBy.SIGNAL: "by a signal"}
+
+
+def deed(state: State, *, already: bool = False) -> str:
+    """What a run in this state does or did, as words to go after its name: "is running", "has failed"."""
+    verb = "was" if state in {State.STOPPED, State.INTERRUPTED} else "has" if state.is_over else "is"
+    return f"{verb}{' already' * already} {state}"
 
 
 # ------------------------------------------------------------------------------------------------ plan and machine
@@ -177,96 +179,7 @@ def runs_table(runs: Sequence[RunSummary]) -> tuple[list[tuple[object, ...]], tu
     return (rows, head) if any(row[-1] for row in rows) else ([row[:-1] for row in rows], head[:-1])
 
 
-# --------------------------------------------------------------------------------------------------- evaluation
-
-
-def evaluation_text(evaluation: Evaluation) -> str:
-    """One policy's result."""
-    return "\n".join([evaluation_title(evaluation), table(evaluation_rows(evaluation)), *evaluation.notes])
-
-
-def evaluation_title(evaluation: Evaluation) -> str:
-    """Which policy was measured."""
-    return f"{evaluation.label} ({evaluation.policy})"
-
-
-def evaluation_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """One policy's numbers, by name."""
-    e, s = evaluation, evaluation.sampling
-    low, high = e.interval
-    return [
-        ("mean reward", f"{e.mean:.4f} ± {e.stderr:.4f} (95 %: {low:.3f} to {high:.3f})"),
-        ("right form", f"{e.right_form:.1%}; similarity when in the right form {number(e.similarity_in_form)}"),
-        (f"reward ≥ {e.threshold:g}", f"{e.passed:.1%}"),
-        ("exact reversals", f"{e.exact:.1%}"),
-        (f"best of {s.rollouts_per_task}", f"{e.best_of:.3f}"),
-        ("completions", f"{e.scored} scored, {e.errored} errored, {e.empty} empty"),
-        (
-            "sampling",
-            f"{s.num_tasks} held-out texts × {s.rollouts_per_task}, temperature {s.temperature:g}, "
-            f"at most {s.max_tokens} tokens",
-        ),
-    ]
-
-
-def comparison_text(comparison: Comparison) -> str:
-    """Two policies side by side, and the verdict."""
-    head = ("measure", comparison.before.label, comparison.after.label)
-    return f"{table(comparison_rows(comparison), head=head)}\n{comparison.verdict}"
-
-
-def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """Rows (name, before, after)."""
-    before, after = comparison.before, comparison.after
-    return [
-        ("mean reward", f"{before.mean:.4f}", f"{after.mean:.4f}"),
-        ("right form", f"{before.right_form:.1%}", f"{after.right_form:.1%}"),
-        ("similarity in the right form", number(before.similarity_in_form), number(after.similarity_in_form)),
-        (f"reward ≥ {after.threshold:g}", f"{before.passed:.1%}", f"{after.passed:.1%}"),
-        ("exact reversals", f"{before.exact:.1%}", f"{after.exact:.1%}"),
-        ("scored / errored", f"{before.scored} / {before.errored}", f"{after.scored} / {after.errored}"),
-    ]
-
-
-def examples_text(comparison: Comparison, *, count: int = 3) -> str:
-    """The first `count` texts, each with the first answer of either policy."""
-    before, after = first_samples(comparison.before), first_samples(comparison.after)
-    labels = comparison.before.label, comparison.after.label
-    return "\n\n".join(
-        "\n".join([_task(text), labels[0], _sample(before[text]), labels[1], _sample(after[text])])
-        for text in list(before)[:count]
-    )
-
-
-def first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
-    """The first sample of every text."""
-    first: dict[str, EvalSample] = {}
-    for sample in evaluation.samples:
-        first.setdefault(sample.text, sample)
-    return first
-
-
-def result_line(comparison: Comparison) -> str:
-    """The last line of a whole job, for people and for machines: `reward before=… after=… n=…`."""
-    before, after = comparison.before, comparison.after
-    return f"reward before={before.mean:.4f} after={after.mean:.4f} n={min(before.scored, after.scored)}"
-
-
-def trial_text(trial: Trial) -> str:
-    """One text, and what each policy made of it."""
-    blocks = [_task(trial.text)]
-    blocks += ["\n".join([a.label, *map(_sample, (a.answer, *a.samples))]) for a in trial.attempts]
-    return "\n\n".join(blocks)
-
-
-def _task(text: str) -> str:
-    return f"text    {text}\nwanted  {text[::-1]}"
-
-
-def _sample(sample: EvalSample) -> str:
-    if sample.error is not None:
-        return f"error   {sample.error}"
-    return f"answer  {sample.completion.strip()}\nreward  {number(sample.reward)}"
+# ---------------------------------------------------------------------------------------------------- any record
 
 
 def record_text(record: BaseModel) -> str:
