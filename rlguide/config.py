@@ -278,7 +278,7 @@ def write_config(config: RunConfig, path: Path) -> None:
     try:
         write_atomically(path, text)
     except OSError as error:
-        raise ConfigError(f"the configuration cannot be written: {error}", look=path) from error
+        raise ConfigError(f"the configuration cannot be written: {error}", look=path) from None
 
 
 def _edited(config: RunConfig, path: Path) -> str:
@@ -327,9 +327,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         hint = "fix that line, or start from `rlguide config`"
-        raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from error
+        raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the configuration cannot be read: {error}", look=path) from error
+        raise ConfigError(f"the configuration cannot be read: {error}", look=path) from None
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,17 @@ class RlguideError(Exception):
             lines.append(f"hint: {self.hint}")
         return "\n".join(lines)
 
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: no traceback, for where our own code stood helps no reader. The cell fails."""
+        return f"{type(self).__name__}: {self}".splitlines()
+
+
+def interrupted(sentence: str) -> KeyboardInterrupt:
+    """An interrupt of which IPython shows this sentence and no traceback."""
+    error = KeyboardInterrupt(sentence)
+    error._render_traceback_ = lambda: [f"KeyboardInterrupt: {sentence}"]
+    return error
+
 
 class ConfigError(RlguideError, ValueError):
     """A configuration, or a parameter, that cannot be used."""

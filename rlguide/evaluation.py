@@ -142,7 +142,7 @@ def evaluate_policy(
     texts = held_out(sampling.num_tasks)
     report = on_progress or (showing() if showing else lambda *_: None)
     started = time.monotonic()
-    with nullcontext() if gpus else cpu_slot(f"an evaluation of the {label}", wait_s=SLOT_WAIT_S):
+    with nullcontext() if gpus else cpu_slot(f"an evaluation of the {label} in {workdir}", wait_s=SLOT_WAIT_S):
         _empty(workdir)
         report(label, 0, sampling.num_tasks * sampling.rollouts_per_task)
         samples = _sample(policy, sampling, workdir, gpus, lambda done, total: report(label, done, total))

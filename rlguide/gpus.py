@@ -49,7 +49,7 @@ PROBLEMS = {
     "late": ("NVIDIA's library did not answer within {told} s", "look for `Xid` in `sudo dmesg`; a restart may help"),
     "crashed": ("NVIDIA's library crashed ({told})", SEE),
     "refused": ("NVIDIA's library refused to look ({told})", SEE),
-    "unstartable": ("nvidia-smi cannot be started: {told}", "mend or remove that file; `type nvidia-smi` says where"),
+    "unstartable": ("nvidia-smi cannot be started: {told}", "fix or remove that file; `type nvidia-smi` says where"),
     "unreadable": ("nvidia-smi gave an answer that cannot be read: {told}", SEE),
     "failed": ("nvidia-smi failed ({told})", SEE),
     "no tools": (

@@ -10,15 +10,16 @@ from pathlib import Path
 
 from rlguide import ending
 from rlguide.config import RunConfig
-from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout
+from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout, interrupted
 from rlguide.history import History
 from rlguide.launching import begin_attempt, launching, refuse_foreign_content
 from rlguide.parsing import parse_rollouts
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, is_alive, marked
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
-from rlguide.store import find_run, locked, read_history, read_record, run_folders
+from rlguide.store import find_run, locked, read_history, read_record, run_folders, step_number
 from rlguide.tail import last_lines
+from rlguide.view.text import deed
 
 POLL_S = 0.3
 STOP_MARGIN_S = 15.0
@@ -55,9 +56,9 @@ def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
         why = f": {status.reason}" if status.reason else ""
         hint = "remove it with clean, or choose another run_name"
         hint = f"resume it from its last checkpoint, {hint}" if run.checkpoint else hint
-        raise RunOccupied(f"run {status.name!r} is {status.state}{why}", look=run.directory, hint=hint)
-    done = run.history.completed_updates
-    run.notice = f"attached: this run is already {status.state}, {done} of {plan.max_steps} steps done"
+        raise RunOccupied(f"run {status.name!r} {deed(status.state)}{why}", look=run.directory, hint=hint)
+    found, done = deed(status.state, already=True), run.history.completed_updates
+    run.notice = f"attached: this run {found}, {done} of {plan.max_steps} steps done"
     return run
 
 
@@ -150,13 +151,13 @@ class Run:
         """Folder of the newest complete weights, `None` before there are any."""
         layout = self.record.plan.layout
         markers = (self.directory / layout.weights).glob(f"step_*/{layout.weights_marker}")
-        return max((marker.parent for marker in markers), key=_step_number, default=None)
+        return max((marker.parent for marker in markers), key=step_number, default=None)
 
     @property
     def checkpoint(self) -> Path | None:
         """Folder of the newest complete checkpoint, from which `resume` goes on; `None` before there is one."""
         folders = (self.directory / self.record.plan.layout.checkpoints).glob("step_*")
-        return max(folders, key=_step_number, default=None)
+        return max(folders, key=step_number, default=None)
 
     def tail(self, component: str, lines: int = 20) -> list[str]:
         """The last lines of a component's log; `supervisor` has one too. Raises `ConfigError` for another name."""
@@ -182,6 +183,12 @@ class Run:
 
         `on_update` is called with every look, several times a second. Raises `WaitTimeout` after `timeout_s` seconds.
         """
+        try:
+            return self._wait(timeout_s, on_update)
+        except KeyboardInterrupt:
+            raise interrupted(f"run {self.directory.name!r} goes on; `run.stop()` ends it") from None
+
+    def _wait(self, timeout_s: float | None, on_update: Callable[[RunRecord, History], None] | None) -> RunRecord:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         on_update = on_update or (watching and watching(self))
         while True:
@@ -202,8 +209,7 @@ class Run:
         The engine gets its grace period to save; a second stop does not shorten it. Where the supervisor writes nothing
         for `silence_s` seconds, or takes longer than all limits together, stop ends the processes and says so.
         """
-        status = self.status
-        if not status.state.is_over:
+        if not (status := self.status).state.is_over:
             ending.request_stop(self.files, status)
             status = self._await_end(status, silence_s)
         if status.made_in or _is_settled(status):
@@ -219,7 +225,7 @@ class Run:
         tell = watching(self) if watching else None
         while time.monotonic() < deadline:
             try:
-                return self.wait(silence_s, on_update=tell)
+                return self._wait(silence_s, tell)
             except WaitTimeout:
                 before, status = status, self.status
             if status == before:  # a supervisor that lives writes the time every few seconds
@@ -237,7 +243,7 @@ class Run:
             if not status.state.is_over or status.state.is_success:
                 longer = "evaluate it; for more steps launch a run of another name"
                 hint = longer if status.state.is_success else "watch it, or stop it first"
-                raise RunOccupied(f"run {status.name!r} is {status.state}", look=self.directory, hint=hint)
+                raise RunOccupied(f"run {status.name!r} {deed(status.state)}", look=self.directory, hint=hint)
             if status.made_in:
                 hint = "launch it anew under its new name"
                 raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
@@ -259,8 +265,7 @@ class Run:
             self._wait_until_left(status)
             is_ours = not status.made_in and status.mark is not None
             if not status.state.is_over or (is_ours and marked(status.mark)):
-                hint = "stop it first"
-                raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint=hint)
+                raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint="stop it first")
             ending.remove(self.files)
 
     # -------------------------------------------------------------------------------------------------- underneath
@@ -293,8 +298,3 @@ class Run:
 def _is_settled(status: RunRecord) -> bool:
     """True when the end of the run was written down: nothing of it is left then."""
     return status.state.is_over and status.state is not State.INTERRUPTED
-
-
-def _step_number(folder: Path) -> int:
-    number = folder.name.removeprefix("step_")
-    return int(number) if number.isdecimal() else -1

@@ -38,9 +38,9 @@ def cpu_slot(owner: str, *, wait_s: float = 0.0) -> Iterator[None]:
 def _acquire(lock: FileLock, holder: Path, wait_s: float) -> None:
     try:
         lock.acquire(timeout=wait_s)
-    except Timeout as error:
+    except Timeout:
         hint = "wait until it ends, or stop it: two torch processes on one CPU nearly stop each other"
-        raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from error
+        raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from None
 
 
 def _name(holder: Path) -> str:

@@ -49,9 +49,10 @@ def try_policies(
     """What each of `policies` (label → folder or Hub name) makes of `text`; see `try_text`."""
     if not 0 <= samples <= MAX_SAMPLES:
         raise ConfigError(f"samples = {samples}: from 0 to {MAX_SAMPLES} can be drawn")
+    owner = f"trying a text with {[*policies.values()][-1]}"
     for policy in policies.values():
         require_spellable(policy, text)
-    with nullcontext() if gpus else cpu_slot("trying a text"):
+    with nullcontext() if gpus else cpu_slot(owner):
         answers = _complete(list(policies.values()), text, samples, seed, gpus)
     attempts = [
         Attempt(

@@ -261,7 +261,7 @@ def test_a_run_is_stopped_resumed_and_removed(cli: Cli, outputs: Path):
     assert "see it: rlguide watch one" in resumed.stderr
     assert (json.loads(ended.stdout)["state"], json.loads(ended.stdout)["attempt"]) == ("succeeded", 2)
     assert refused.returncode == 1
-    assert "is succeeded" in refused.stderr
+    assert "has succeeded" in refused.stderr
     assert removed.returncode == 0
     assert not (outputs / "one").exists()
 

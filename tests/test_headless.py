@@ -290,6 +290,19 @@ def test_papermill_fails_in_the_guard_for_what_it_would_take(papermill, tmp_path
     assert not (tmp_path / "started").exists()
 
 
+def test_an_error_of_ours_stands_in_the_notebook_without_a_traceback_and_fails_it(papermill, tmp_path: Path):
+    notebook = write_notebook(tmp_path / "00_one.ipynb", "open('started', 'w')")
+
+    done = papermill(notebook, "-p", "max_stepz", "2")
+
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    (error,) = [out for cell in cells for out in cell.get("outputs", ()) if out.output_type == "error"]
+    assert done.returncode != 0
+    assert error.traceback[0] == "ConfigError: unknown parameter 'max_stepz'; did you mean 'max_steps'?"
+    assert error.traceback[1].startswith("hint: ")
+    assert len(error.traceback) == 2
+
+
 def test_papermill_without_a_tagged_cell_is_refused_instead_of_overwritten(papermill, tmp_path: Path):
     notebook = write_notebook(tmp_path / "00_one.ipynb", tagged=False)
 

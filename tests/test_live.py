@@ -128,6 +128,7 @@ def test_interrupting_a_wait_leaves_the_run(outputs: Path, kernel: tuple[KernelM
 
     assert reply["parent_header"]["msg_id"] == asked
     assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert reply["content"]["traceback"] == ["KeyboardInterrupt: run 'toy' goes on; `run.stop()` ends it"]
     assert run.status.state is State.RUNNING
     assert run.stop().state is State.STOPPED
 

@@ -1,11 +1,15 @@
 """The real `transformers serve` and the real `vf-eval`, on the policy that ships with rlguide."""
 
 import json
+import os
 import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+from toy import eventually
 
 from rlguide.environment.generator import GUIDE_SENTENCE
 from rlguide.errors import Busy, ServerError
@@ -85,6 +89,17 @@ def test_a_folder_without_a_policy_is_not_served_and_the_log_says_why(tmp_path: 
 def test_nothing_is_measured_while_the_processor_is_taken(tmp_path: Path):
     with cpu_slot("a test"), pytest.raises(Busy, match="a test"):
         measured(TINY_POLICY, SMALL, tmp_path / "eval")
+
+
+def test_who_tries_a_text_is_named_with_the_policys_folder():
+    holder = Path(tempfile.gettempdir()) / f"rlguide-{os.getuid()}" / "cpu.holder"
+
+    with ThreadPoolExecutor() as pool:
+        trying = pool.submit(try_policies, {"warm start": str(TINY_POLICY)}, "abc")
+        named = eventually(lambda: holder.is_file() and holder.read_text(), within_s=20)
+
+    assert f"trying a text with {TINY_POLICY}" in named
+    assert trying.result().attempts
 
 
 def test_one_sentence_is_tried_on_two_policies_greedily_and_by_samples():
