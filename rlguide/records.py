@@ -212,6 +212,8 @@ class Plan(Record):
     """W&B account that the run must report to, `*` for any, `None` for none; a launch asks whose the key is."""
     notes: tuple[str, ...] = ()
     """What the reader should know before starting, one sentence each."""
+    changes: tuple[str, ...] | None = None
+    """What was set otherwise than in the preset, as `seed 0 → 7`; `None` when unknown. Not part of the fingerprint."""
     recording: str | None = None
     """What is played back instead of a training; such a run leaves no weights. `None` for a training."""
     fingerprint: str
@@ -469,6 +471,8 @@ class Trial(Record):
 
     text: str
     attempts: tuple[Attempt, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader of the answers should know, one sentence each."""
 
 
 # ---------------------------------------------------------------------------------------------------------- checks

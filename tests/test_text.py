@@ -24,6 +24,7 @@ from rlguide.records import (
     Trial,
 )  # fmt: skip
 from rlguide.view import results, text
+from rlguide.view.html import plan_html
 from rlguide.view.written import is_quantity, moment
 
 SAMPLES = (
@@ -133,6 +134,16 @@ def test_a_record_tells_its_times_and_durations_in_words():
 
 def test_a_table_of_nothing_is_nothing():
     assert text.table([]) == ""
+
+
+def test_a_plan_shows_what_was_set_where_that_is_known(tmp_path: Path):
+    plan = toy_plan(tmp_path)
+    changed = plan.model_copy(update={"changes": ("seed 0 → 7", "max_steps 20 → 3")})
+
+    assert "seed 0 → 7, max_steps 20 → 3" in text.plan_text(changed)
+    assert "seed 0 → 7, max_steps 20 → 3" in plan_html(changed)
+    assert "preset  nothing" in text.plan_text(plan.model_copy(update={"changes": ()}))
+    assert "preset" not in text.plan_text(plan)
 
 
 def test_a_plan_names_engine_time_and_directory(tmp_path: Path):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rlguide import engines
 from rlguide.config import load_config
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError
@@ -118,6 +119,14 @@ def test_equal_plans_have_equal_fingerprints_and_a_changed_setting_another():
     assert plan({"trainer.optim.lr": 1e-4}).fingerprint != plan().fingerprint
     assert plan({"seed": 1}).fingerprint != plan().fingerprint
     assert plan({"time_limit_s": 30.0}).fingerprint == plan().fingerprint
+
+
+def test_a_plan_names_what_was_set_and_its_fingerprint_does_not_depend_on_that_list():
+    changed = engines.plan(load_config("tiny", {"seed": 7, "trainer.optim.lr": 1e-4}), machine=LAPTOP)
+
+    assert changed.changes == ("seed 0 → 7", "trainer.optim.lr 0.0003 → 0.0001")
+    assert changed.fingerprint == plan({"seed": 7, "trainer.optim.lr": 1e-4}).fingerprint
+    assert engines.plan(load_config("guide"), machine=LAPTOP).changes == ()
 
 
 def test_the_estimate_grows_with_the_steps_and_is_unknown_for_a_policy_never_measured():

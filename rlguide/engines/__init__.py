@@ -11,6 +11,7 @@ from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.paths import absolute, outputs_root
 from rlguide.records import Machine, Plan
+from rlguide.view.written import written
 
 ENGINES: dict[str, Engine] = {"trl": Trl(), "replay": Replay()}
 """Name in the configuration → engine."""
@@ -31,7 +32,9 @@ def plan(config: RunConfig, directory: Path | None = None, *, machine: Machine |
     made = engine.plan(config, directory, machine=machine)
     wandb_user = (config.wandb.expected_user or "*") if config.wandb.mode == "online" else None
     files = {"config.toml": config.to_toml()} | made.files
-    return made.model_copy(update={"notes": (why, *made.notes), "files": files, "wandb_user": wandb_user})
+    changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())
+    found = {"notes": (why, *made.notes), "files": files, "wandb_user": wandb_user, "changes": changes}
+    return made.model_copy(update=found)
 
 
 def _usable(directory: Path) -> Path:

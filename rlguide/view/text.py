@@ -60,6 +60,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
         ("runs on", where),
         ("policy", plan.policy),
         ("steps", f"{plan.max_steps}, {plan.batch_size} rollouts each"),
+        *([] if plan.changes is None else [("changed from the preset", ", ".join(plan.changes) or "nothing")]),
         ("expected time", "unknown" if plan.estimate_s is None else f"about {duration(plan.estimate_s)}"),
         ("time limit", duration(plan.time_limit_s)),
         ("run directory", plan.directory),
