@@ -4,7 +4,6 @@ Precedence, lowest first: preset, file, overrides (the form, papermill parameter
 Nothing here knows an engine; each engine translates a `RunConfig` into its own dialect.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from rlguide.errors import ConfigError
 from rlguide.files import write_atomically
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.records import Parameters
+from rlguide.wanted import explained
 
 TINY = "tiny-qwen3"
 """`model.name` of the warm start that ships with rlguide."""
@@ -361,18 +361,8 @@ def _validated(data: Mapping[str, Any], origin: str) -> RunConfig:
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
-        problems = [_explain(dict(problem)) for problem in error.errors()]
+        problems = [explained(problem, known_keys()) for problem in error.errors()]
         raise ConfigError("\n".join(problems), look=origin, hint="`rlguide config` shows every key") from None
-
-
-def _explain(problem: dict[str, Any]) -> str:
-    """One line for one problem: the key, the value seen, what is wanted."""
-    key = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(key, list(known_keys()), n=1)
-        return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{key} = {problem['input']!r}: {message}" if problem["type"] != "value_error" else message
 
 
 def known_keys(section: type[Section] = RunConfig, prefix: str = "") -> Iterator[str]:

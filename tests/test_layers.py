@@ -13,7 +13,7 @@ LAYERS = (
     {"run", "launching", "ending", "evaluation", "tryout"},
     {"engines", "accounts", "checks", "install", "vf_eval"},
     {"supervisor", "process", "child", "tail", "probe", "gpus", "links", "server", "slot", "store", "origin", "asking"},
-    {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "view"},
+    {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "view", "wanted"},
     {"environment"},
     {"environ", "errors", "files", "records", "paths", "redact"},
 )
