@@ -328,6 +328,7 @@ def test_a_driver_that_is_too_old_is_a_doubt_where_no_gpu_would_be_taken_and_not
 
     assert hardware.look_at_driver(machine(gpus=(ADA,), cuda=(12, 2)), old).status is WARN
     assert hardware.look_at_driver(machine(), old).status is PASS
+    assert hardware.look_at_driver(machine(gpu_problem="it hangs"), old).status is SKIP
     assert hardware.look_at_driver(machine(gpus=(FREE,)), None).status is SKIP
     assert "AMD" in hardware.look_at_driver(machine(gpus=(FREE,)), TorchBuild("2.9", None, "6.2")).seen
 

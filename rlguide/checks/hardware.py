@@ -38,9 +38,7 @@ def look_at_gpus(machine: Machine) -> Finding:
         return Finding(Status.PASS, told)
     free = free_gpus(machine.gpus)
     if not free:
-        fix = (
-            "wait until one is free, end what is yours on it, or name one with `gpus`; the processor is used otherwise"
-        )
+        fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
         return Finding(Status.WARN, f"{told}: none is free for certain", fix)
     return Finding(Status.PASS, f"{told}: a run takes {free[0].index}")
 
@@ -64,6 +62,8 @@ def look_at_driver(machine: Machine, build: TorchBuild | None) -> Finding:
 
     Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
     """
+    if machine.gpu_problem:
+        return Finding(Status.SKIP, "not compared: the GPUs are unknown")
     if not machine.gpus:
         return Finding(Status.PASS, "no GPU here that needs one")
     if build is None:

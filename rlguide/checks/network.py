@@ -1,5 +1,6 @@
 """Checks of the network: this machine itself, its ports, and the services on the internet."""
 
+import errno
 import os
 import socket
 import urllib.request
@@ -61,17 +62,11 @@ def _taken(family: socket.AddressFamily, address: str, port: int) -> str | None:
     """Why nobody can listen there, `None` when one can; only a moment's look, which changes nothing."""
     try:
         with socket.socket(family) as trial:
-            if family is socket.AF_INET6:
-                trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((address, port))
-            trial.listen()
     except OSError as error:
-        return "in use" if error.errno in BUSY_PORT else error.strerror or str(error)
+        return "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
     return None
-
-
-BUSY_PORT = {98, 48}  # EADDRINUSE on Linux and on macOS
 
 
 def _holders(port: int) -> str:
