@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlguide import evaluation, records
+from rlguide import evaluation, probe, records
 from rlguide import run as operations
 from rlguide.config import RunConfig, Section, load_config, write_config
 from rlguide.dialects import find_stage
+from rlguide.engines import plan
 from rlguide.environment.reward import extract_answer
 from rlguide.errors import ConfigError, RlguideError
 from rlguide.history import History
@@ -205,7 +206,14 @@ def edit(config: RunConfig) -> "Form":
     """
     from rlguide.view.form import Form
 
-    return Form(config, save=_save)
+    return Form(config, save=_save, estimate=partial(_estimate_s, machine=probe.machine()))
+
+
+def _estimate_s(config: RunConfig, machine: records.Machine) -> float | None:
+    try:
+        return plan(config, machine=machine).estimate_s
+    except RlguideError:  # it cannot run here, and the plan will say so
+        return None
 
 
 def _save(asked: RunConfig) -> str:

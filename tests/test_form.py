@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+import rlguide
 from rlguide.config import from_preset, load_config
 from rlguide.display import edit
 from rlguide.view.form import FIELDS, Form
+from rlguide.view.written import duration
 
 GROUP, BATCH = "orchestrator.rollouts_per_example", "orchestrator.batch_size"
+RATE = "trainer.optim.lr"
 
 
 @pytest.fixture
@@ -17,7 +20,7 @@ def form() -> Form:
 
 
 def test_the_form_has_the_six_fields_with_the_configured_values(form: Form):
-    assert [form.fields[key].value for key in FIELDS] == [20, 3e-4, 128, 16, 128, 0]
+    assert [form.fields[key].value for key in FIELDS] == [20, "0.0003", 128, 16, 128, 0]
     assert all(field.description for field in form.fields.values())
 
 
@@ -31,7 +34,7 @@ def test_an_untouched_form_leaves_the_configuration_as_it_is(preset: str):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("max_steps", 3), ("trainer.optim.lr", 1e-4), (BATCH, 64), (GROUP, 8), ("seed", 7),
+    [("max_steps", 3), (BATCH, 64), (GROUP, 8), ("seed", 7),
      ("orchestrator.train.sampling.max_completion_tokens", 64)],
 )  # fmt: skip
 def test_a_valid_change_is_saved_and_shown(form: Form, outputs: Path, key: str, value: float):
@@ -47,10 +50,16 @@ def test_a_valid_change_is_saved_and_shown(form: Form, outputs: Path, key: str, 
 
 @pytest.mark.parametrize(
     ("key", "value", "said"),
-    [(BATCH, 130, "128 or 144"), ("max_steps", 0, "greater than or equal to 1"),
-     ("trainer.optim.lr", 0.0, "greater than 0"),
-     ("orchestrator.train.sampling.max_completion_tokens", 4000, "seq_len 2048"), ("seed", -1, "-1")],
-)  # fmt: skip
+    [
+        (BATCH, 130, "Batch size 130 is not divisible by Group size 16; nearest valid Batch size: 128 or 144"),
+        ("max_steps", 0, "Training steps = 0; wanted: 1 or more"),
+        (RATE, "0", "Learning rate = 0.0; wanted: more than 0"),
+        (RATE, "1.000,5", "wanted: a number"),
+        (RATE, "", "wanted: a number"),
+        ("orchestrator.train.sampling.max_completion_tokens", 4000, "Longest completion 4000 leaves no room"),
+        ("seed", -1, "Seed = -1; wanted: 0 or more"),
+    ],
+)
 def test_a_value_that_is_not_valid_says_what_would_be_and_changes_nothing(
     form: Form, key: str, value: float, said: str
 ):
@@ -59,6 +68,42 @@ def test_a_value_that_is_not_valid_says_what_would_be_and_changes_nothing(
     assert "✗ not valid" in form.verdict
     assert said in form.verdict
     assert form.config == from_preset("tiny") == load_config("reverse-text")
+
+
+@pytest.mark.parametrize(
+    ("typed", "rate"), [("0,001", 0.001), ("0.001", 0.001), ("1e-4", 1e-4), (" 3E-05 ", 3e-5), ("1", 1.0)]
+)
+def test_a_learning_rate_is_read_as_it_was_typed(form: Form, typed: str, rate: float):
+    form.fields[RATE].value = typed
+
+    assert form.config.trainer.optim.lr == rate == load_config("reverse-text").trainer.optim.lr
+
+
+def test_the_form_says_how_long_a_run_would_take_and_when_that_is_too_long():
+    form = Form(from_preset("tiny"), save=lambda _: "saved", estimate=lambda config: 2.0 * config.max_steps)
+    assert "about 40 s; time limit 10 min 00 s" in form.outlook
+    assert "!" not in form.outlook.partition("</style>")[2]
+
+    form.fields["max_steps"].value = 301
+
+    assert "! It would be stopped after 10 min 00 s" in form.outlook
+    assert "expected time unknown" in Form(from_preset("guide"), save=lambda _: "saved").outlook
+
+
+def test_the_estimate_of_the_form_is_the_plans(form: Form):
+    assert f"about {duration(rlguide.plan(form.config).estimate_s)};" in form.outlook
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [("0.0031", "more than 10 times"), ("0.003", None), ("0.00003", None), ("1e-5", "less than a tenth")],
+)
+def test_a_learning_rate_far_from_the_presets_is_remarked(form: Form, rate: str, said: str | None):
+    form.fields[RATE].value = rate
+
+    told = form.outlook.partition("</style>")[2]
+    assert ("The learning rate is" in told) == (said is not None)
+    assert said is None or f"{said} " in told
 
 
 def test_two_changes_that_are_only_valid_together_are_taken_together(form: Form):

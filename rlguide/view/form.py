@@ -3,16 +3,17 @@
 It edits a `RunConfig` in memory; whoever makes the form says what is done with every valid change.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import ipywidgets
 from IPython.display import DisplayHandle, display
 
-from rlguide.config import RunConfig
+from rlguide.config import RunConfig, from_preset
 from rlguide.errors import ConfigError
 from rlguide.view import written
-from rlguide.view.elements import View, join, page, table, tag
+from rlguide.view.elements import View, join, notes, page, table, tag
 from rlguide.view.html import toml_html
 
 FIELDS = {
@@ -24,6 +25,10 @@ FIELDS = {
     "seed": ("Seed", "the same seed on the same machine gives the same curve"),
 }
 """Dotted key → label and what the reader should know of its values."""
+LABELS = {name: label for key, (label, _) in FIELDS.items() for name in (key, key.rpartition(".")[2])}
+KEY = re.compile(r"(?<![\w.])(" + "|".join(map(re.escape, LABELS)) + r")(?![\w.])")
+FAR = 10
+"""A learning rate more times the preset's than this, or the preset's times it, is worth a word."""
 
 
 class Form:
@@ -33,14 +38,20 @@ class Form:
     ipywidgets by dotted key.
     """
 
-    def __init__(self, config: RunConfig, *, save: Callable[[RunConfig], str]):
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        save: Callable[[RunConfig], str],
+        estimate: Callable[[RunConfig], float | None] = lambda _: None,
+    ):
         self.config = config
-        self._save = save
+        self._save, self._estimate = save, estimate
         self.fields = {key: _field(config, key) for key in FIELDS}
-        self._verdict = ipywidgets.HTML()
+        self._outlook, self._verdict = ipywidgets.HTML(), ipywidgets.HTML()
         self._below: list[DisplayHandle] = []
         rows = [ipywidgets.HBox([self.fields[key], _hint(key)]) for key in FIELDS]
-        self.box = ipywidgets.VBox([*rows, self._verdict])
+        self.box = ipywidgets.VBox([*rows, self._outlook, self._verdict])
         self._accept(config)
         for field in self.fields.values():
             field.observe(self._changed, names="value")
@@ -50,15 +61,21 @@ class Form:
         """What the form says of the values as they stand, as HTML."""
         return self._verdict.value
 
+    @property
+    def outlook(self) -> str:
+        """How long the run would take, and what is unusual in the last valid values, as HTML."""
+        return self._outlook.value
+
     def _changed(self, _: Any) -> None:
         try:
-            self._accept(self.config.replace({key: field.value for key, field in self.fields.items()}))
+            self._accept(self.config.replace({key: _read(field) for key, field in self.fields.items()}))
         except ConfigError as error:
-            self._say("✗ not valid:", f"{error.message}. Nothing is saved; the last valid values stay.")
+            self._say("✗ not valid:", f"{in_labels(error.message)}. Nothing is saved; the last valid values stay.")
 
     def _accept(self, config: RunConfig) -> None:
         self.config = config
         self._say("✓ valid;", self._save(config))
+        self._outlook.value = page(notes(outlook(config, self._estimate(config))))
         for handle in self._below:
             handle.update(self._view())
 
@@ -86,6 +103,25 @@ class Form:
         self._below[-1].display(self._view())
 
 
+def in_labels(message: str) -> str:
+    """A message about keys with the labels of the form in their place."""
+    return KEY.sub(lambda found: LABELS[found[1]], message)
+
+
+def outlook(config: RunConfig, estimate_s: float | None) -> Iterator[str]:
+    """How long the run would take, and what is unusual in its settings, one sentence each."""
+    limit = written.duration(config.time_limit_s)
+    expected = "expected time unknown" if estimate_s is None else f"about {written.duration(estimate_s)}"
+    yield f"{expected}; time limit {limit}"
+    if estimate_s is not None and estimate_s > config.time_limit_s:
+        yield f"! It would be stopped after {limit}, before its last step: lower the steps, or raise time_limit_s."
+    rate, usual = config.trainer.optim.lr, from_preset(config.preset).trainer.optim.lr
+    if round(rate / usual, 6) > FAR:
+        yield f"! The learning rate is more than {FAR} times the preset's {usual:g}: the policy may break."
+    if round(usual / rate, 6) > FAR:
+        yield f"! The learning rate is less than a tenth of the preset's {usual:g}: the policy may learn too slowly."
+
+
 def _name(key: str) -> str:
     return f"{FIELDS[key][0]} ({key.rpartition('.')[2]})" if key in FIELDS else key
 
@@ -98,9 +134,22 @@ def _field(config: RunConfig, key: str) -> ipywidgets.ValueWidget:
     value: Any = config
     for part in key.split("."):
         value = getattr(value, part)
-    kind = ipywidgets.FloatText if isinstance(value, float) else ipywidgets.IntText
+    kind: type[ipywidgets.ValueWidget] = ipywidgets.IntText
+    if isinstance(value, float):  # a browser's field for numbers drops the comma of "0,001" and tells 1
+        kind, value = ipywidgets.Text, repr(value)
     layout = ipywidgets.Layout(width="18em", flex="0 0 auto")
-    return kind(value=value, description=FIELDS[key][0], style={"description_width": "10em"}, layout=layout)
+    style = {"description_width": "10em"}
+    return kind(value=value, description=FIELDS[key][0], style=style, layout=layout, continuous_update=False)
+
+
+def _read(field: ipywidgets.ValueWidget) -> object:
+    """The value of a field; a text that is no number stays one, to be refused. The decimal sign may be a comma."""
+    if not isinstance(field.value, str):
+        return field.value
+    try:
+        return float(field.value.replace(",", "."))
+    except ValueError:
+        return field.value
 
 
 def _hint(key: str) -> ipywidgets.HTML:
