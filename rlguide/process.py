@@ -6,6 +6,7 @@ carry the mark of the run. A pid alone is never trusted: it is reused.
 
 import ctypes
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -29,6 +30,8 @@ KILL_LIMIT_S = 10.0
 """Seconds after the first SIGKILL until a process counts as one that cannot be killed."""
 START_TOLERANCE_S = 0.02
 """Start times are multiples of 0.01 s on Linux; sums of floats differ by less."""
+SIGNALS = 4096
+"""As many are noticed in one go; each is one byte in a pipe."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
@@ -147,6 +150,21 @@ def become_subreaper() -> bool:
 @cache
 def _prctl() -> Callable[..., int]:
     return ctypes.CDLL(None).prctl
+
+
+def wake_on_signals() -> Callable[[float], None]:
+    """A sleep that ends early when a child of this process ends or another handled signal comes. Main thread only."""
+    woken, waker = os.pipe()
+    for end in (woken, waker):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+
+    def sleep(limit_s: float) -> None:
+        if select.select([woken], [], [], limit_s)[0]:
+            os.read(woken, SIGNALS)
+
+    return sleep
 
 
 def reap_orphans(ours: Collection[int]) -> None:

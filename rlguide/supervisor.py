@@ -19,7 +19,7 @@ from rlguide.files import exists, free_bytes, remove_file
 from rlguide.history import StepMerger
 from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import RunFiles
-from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start
+from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start, wake_on_signals
 from rlguide.records import ComponentStatus, MetricSource, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
 from rlguide.slot import cpu_slot
@@ -75,6 +75,7 @@ class Supervisor:
         """Live through the attempt; returns how it ended, with nothing of it alive any more."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
+        self._sleep = wake_on_signals()
         self._update(state=State.STARTING, supervisor=own_identity())
         with suppress(OSError):  # a full disk: then there is none
             self._files.reserve.write_bytes(bytes(RESERVE_BYTES))
@@ -134,7 +135,7 @@ class Supervisor:
             ending = self._asked_to_stop() or self._exited(exits) or self._stalled()
             if ending is not None:
                 return ending
-            time.sleep(POLL_S)
+            self._sleep(POLL_S)
 
     def _look(self) -> None:
         """Take in new steps, write what is due, collect orphans."""
@@ -176,8 +177,7 @@ class Supervisor:
         if exists(self._files.directory) is False:  # nobody could find or stop it any more
             return Ending(State.FAILED, "the run directory was removed or moved away")
         if self._signal is not None:
-            name = signal.Signals(self._signal).name
-            return Ending(State.STOPPED, f"the supervisor got {name}", StoppedBy.SIGNAL)
+            return Ending(State.STOPPED, f"the supervisor got {signal.Signals(self._signal).name}", StoppedBy.SIGNAL)
         if self._elapsed_s() >= self._plan.time_limit_s:
             return Ending(State.STOPPED, f"time limit of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_LIMIT)
         return None

@@ -80,6 +80,7 @@ class Fault:
         assert self.expected.saved in saved
         if not status.state.is_over:
             run.stop()
+            _await(lambda: not processes_below(run.directory))  # another host's supervisor is not seen leaving
             assert processes_below(run.directory) == []
         return status
 
