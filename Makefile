@@ -13,8 +13,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 # The stamp holds the two settings of the installation. They stay until others are given; others install again.
 SETTINGS := $(shell cat $(INSTALLED) 2>/dev/null)
+CPU := constraints/cpu.txt
 ALL := local,notebooks,wandb,dev
-CONSTRAINTS ?= $(or $(word 1,$(SETTINGS)),constraints/cpu.txt)
+CONSTRAINTS ?= $(or $(word 1,$(SETTINGS)),$(CPU))
 EXTRAS ?= $(or $(word 2,$(SETTINGS)),$(ALL))
 ENGINE ?= auto
 ARGS ?=

@@ -194,11 +194,11 @@ def test_help_about_the_warm_start_and_its_mistakes_need_no_processor(shell: She
 
 def test_what_is_pasted_holds_no_secret_no_password_and_no_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WANDB_API_KEY", "planted-secret")
-    monkeypatch.setenv("HOME", "/home/adalovelace")
+    monkeypatch.setenv("HOME", "/srv/people/adalovelace")
     monkeypatch.setenv("LOGNAME", "adalovelace")
     monkeypatch.setattr("socket.gethostname", lambda: "node17")
     said = (
-        "/home/adalovelace/rl on node17.example, not node177; python of adalovelace (pid 7); "
+        "/srv/people/adalovelace/rl on node17.example, not node177; python of adalovelace (pid 7); "
         "proxy http://ada:pass@proxy.example:3128; key planted-secret"
     )
 

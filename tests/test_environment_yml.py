@@ -15,7 +15,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def makefile_default(name: str) -> str:
-    return re.search(rf"^{name} \?= (.+)$", MAKEFILE, re.MULTILINE).group(1)
+    return re.search(rf"^{name} := (.+)$", MAKEFILE, re.MULTILINE).group(1)
 
 
 def test_conda_brings_only_a_python_that_the_project_takes():
@@ -27,10 +27,10 @@ def test_conda_brings_only_a_python_that_the_project_takes():
 
 
 def test_pip_installs_the_extras_and_the_pins_of_make_install():
-    extras = makefile_default("EXTRAS")
+    extras = makefile_default("ALL")
 
-    assert f"--constraint {makefile_default('CONSTRAINTS')}" == PIP[0]
+    assert f"--constraint {makefile_default('CPU')}" == PIP[0]
     assert f"--editable .[{extras}]" == PIP[1]
     assert len(PIP) == 2
     assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
-    assert (ROOT / makefile_default("CONSTRAINTS")).is_file()
+    assert (ROOT / makefile_default("CPU")).is_file()

@@ -23,9 +23,9 @@ SETS = {"cpu.txt": ("local", "notebooks", "wandb", "dev"), "gpu.txt": ("gpu", "n
 HOSTS = {
     "127.0.0.1", "localhost", "github.com", "huggingface.co", "wandb.ai", "api.wandb.ai", "hub.primeintellect.ai",
     "www.apache.org", "www.w3.org", "arxiv.org", "doi.org", "docs.python.org", "keepachangelog.com", "semver.org",
-    "pytorch.org",
+    "pytorch.org", "api.forge.coreweave.com",
 }  # fmt: skip
-"""Hosts that files of the project may name."""
+"""Hosts that files of the project may name. Names in `.example` and `.invalid` are reserved: RFC 2606."""
 
 
 def project_files() -> list[Path]:
@@ -151,7 +151,7 @@ def test_no_file_names_a_host_that_does_not_belong():
         for host in re.findall(
             r"https?://(?:[^/\s\"'@{}]*@)?([A-Za-z0-9.-]+\.[A-Za-z0-9-]+)", path.read_text(encoding="utf-8")
         )
-        if host not in HOSTS and not host.endswith(".example")
+        if host not in HOSTS and not host.endswith((".example", ".invalid"))
     }
 
     assert not found
