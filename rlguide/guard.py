@@ -35,13 +35,18 @@ def parameters(namespace: Mapping[str, Any]) -> Parameters:
 
 
 def check_parameters(values: Mapping[str, Any]) -> Parameters:
-    """`values` as `Parameters`. Raises `ConfigError` that lists every unknown name and every wrong type."""
+    """`values` as `Parameters`. Raises `ConfigError` that lists every unknown name, wrong type and empty sentence.
+
+    Which letters a policy can spell is its own matter: trying a text says so before it loads anything.
+    """
     problems = [_unknown(name) for name in values if name not in NAMES]
     try:
         checked = Parameters.model_validate({name: value for name, value in values.items() if name in NAMES})
     except ValidationError as error:
         wrong = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors())
         problems += [_wrong_type(name, values[name]) for name in wrong]
+    if isinstance(sentence := values.get("sentence"), str) and not sentence.strip():
+        problems.append(f"sentence = {sentence!r}: nothing to reverse; type a sentence")
     if not problems:
         return checked
     hint = f"parameters: {', '.join(NAMES)}"

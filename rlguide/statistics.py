@@ -179,10 +179,10 @@ def _verdict(before: Evaluation, after: Evaluation, difference: float, interval:
     choosing, improving = choosing_and_improving(before, after)
     if choosing is None or improving is None:
         return (
-            f"{sentence}; answers in the rewarded form: {before.right_form:.0%} before, {after.right_form:.0%} after."
+            f"{sentence}; answers in the rewarded form: {before.right_form:.1%} before, {after.right_form:.1%} after."
         )
     return (
-        f"{sentence}: {choosing:+.3f} from how often it answers in the rewarded form ({before.right_form:.0%} → "
-        f"{after.right_form:.0%}), {improving:+.3f} from how good those answers are "
-        f"({before.similarity_in_form:.2f} → {after.similarity_in_form:.2f})."
+        f"{sentence}: {choosing:+.3f} from how often it answers in the rewarded form ({before.right_form:.1%} → "
+        f"{after.right_form:.1%}), {improving:+.3f} from how good those answers are "
+        f"({before.similarity_in_form:.3f} → {after.similarity_in_form:.3f})."
     )

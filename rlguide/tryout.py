@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from rlguide.config import RunConfig
 from rlguide.environment.reward import reward
 from rlguide.errors import ConfigError, EvaluationError, TextError
 from rlguide.evaluation import refuse_recording, serving_environment
+from rlguide.paths import TINY_POLICY
 from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
 from rlguide.slot import cpu_slot
@@ -23,6 +24,8 @@ from rlguide.tail import last_lines
 TIME_LIMIT_S = 300.0
 MAX_CHARACTERS = 500
 """Of a text to try; far longer than any text of the task, and all that a reader waits for."""
+LEARNED_CHARACTERS = 80
+"""The longest text from which the packaged policy has learned to reverse; its model card says so."""
 MAX_SAMPLES = 64
 
 
@@ -63,7 +66,15 @@ def try_policies(
         )
         for (label, policy), answer in zip(policies.items(), answers, strict=True)
     ]
-    return Trial(text=text, attempts=tuple(attempts))
+    return Trial(text=text, attempts=tuple(attempts), notes=notes(policies.values(), text))
+
+
+def notes(policies: Iterable[str], text: str) -> tuple[str, ...]:
+    """What a reader of the answers should know before judging them."""
+    if str(TINY_POLICY) not in policies or len(text) <= LEARNED_CHARACTERS:
+        return ()
+    why = f"this small policy has learned from texts of at most {LEARNED_CHARACTERS}"
+    return (f"The text has {len(text)} characters; {why}, so its answers will be poor whatever it was trained for.",)
 
 
 def require_spellable(policy: str, text: str) -> None:

@@ -10,16 +10,17 @@ import pytest
 from finished import finished_run
 from toy import toy_plan
 
+from rlguide import tryout
 from rlguide.config import load_config, write_config
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError, ServerError, TextError
 from rlguide.evaluation import evaluate, evaluate_one, held_out, notes, stored_evaluation
-from rlguide.paths import RunFiles
+from rlguide.paths import TINY_POLICY, RunFiles
 from rlguide.records import EvalSample, Evaluation, RunRecord, Sampling, State
 from rlguide.server import free_port, serving
 from rlguide.statistics import summarise
 from rlguide.store import write_record
-from rlguide.tryout import require_spellable, try_policies
+from rlguide.tryout import LEARNED_CHARACTERS, require_spellable, try_policies
 from rlguide.vf_eval import run_vf_eval, saved_rows, to_sample
 
 STUB = Path(__file__).with_name("stub_server.py")
@@ -274,6 +275,18 @@ def test_a_text_that_is_too_long_and_too_many_samples_are_refused_with_the_limit
         try_policies({"warm start": str(policy)}, "abc", samples=65)
 
     assert "500" in refused.value.hint
+
+
+def test_a_text_longer_than_the_small_policy_has_learned_is_remarked_with_the_reason():
+    longest = "a" * LEARNED_CHARACTERS
+    policies = [str(TINY_POLICY), "/runs/one/weights"]
+
+    (told,) = tryout.notes(policies, longest + "a")
+
+    assert "has 81 characters; this small policy has learned from texts of at most 80" in told
+    assert not tryout.notes(policies, longest)
+    assert not tryout.notes(["another/policy"], longest + "a")
+    assert f"1–{LEARNED_CHARACTERS} characters" in (TINY_POLICY / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_empty_text_is_refused(policy: Path):

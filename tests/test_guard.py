@@ -63,6 +63,12 @@ def test_seconds_may_be_a_whole_number():
     assert check_parameters({"time_limit_s": 60}).time_limit_s == 60.0
 
 
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_a_sentence_has_something_to_reverse(empty: str):
+    with pytest.raises(ConfigError, match="nothing to reverse; type a sentence"):
+        check_parameters({"sentence": empty})
+
+
 def test_every_problem_is_told_at_once():
     with pytest.raises(ConfigError) as caught:
         check_parameters({"max_stepz": 2, "seed": "1", "colour": None})

@@ -9,11 +9,12 @@ from toy import toy_plan
 
 from rlguide.config import from_preset
 from rlguide.environment.reward import similarity
-from rlguide.records import Attempt, EvalSample, Rollout, State, Status, StepRecord, Trial
+from rlguide.records import Attempt, EvalSample, Evaluation, Rollout, State, Status, StepRecord, Trial
 from rlguide.view import html
 from rlguide.view.elements import Markup, View, page, table, tag
 from rlguide.view.letters import Mark, letters_text, pieces
 from rlguide.view.metrics import METRICS
+from rlguide.view.results import paired_samples
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&</td></table>"
 IN_TAGS = f"<reversed_text>{HOSTILE}</reversed_text>"
@@ -129,6 +130,25 @@ def test_a_report_has_a_column_of_what_to_do_only_where_there_is_something_to_do
 
     assert "what to do" in html.report_html(report(Status.FAIL))
     assert "what to do" not in html.report_html(well)
+
+
+def test_samples_side_by_side_begin_with_the_worst_after_training():
+    def of(*rewards: float | None) -> Evaluation:
+        made = [EvalSample(text=text, completion=f"<{r}>", reward=r) for text, r in zip("aabb", rewards, strict=True)]
+        return evaluation(samples=tuple(made))
+
+    both = comparison().model_copy(update={"before": of(0.1, 0.2, 0.3, 0.4), "after": of(0.995, 0.5, None, 0.9)})
+    pairs = [(before.reward, after.reward) for before, after in paired_samples(both)]
+    said = html.samples_html(both, count=3)
+
+    assert pairs == [(0.3, None), (0.2, 0.5), (0.4, 0.9), (0.1, 0.995)]
+    assert "3 of 4 answers, the worst after training first" in said
+    assert "0.995" in html.samples_html(both)
+    assert "0.995" not in said
+
+
+def test_a_trial_shows_its_notes():
+    assert "<p>Long.</p>" in html.trial_html(trial("a").model_copy(update={"notes": ("Long.",)}))
 
 
 @pytest.mark.parametrize("kind", ["evaluation", "comparison", "rollouts", "trial"])

@@ -191,8 +191,8 @@ def test_a_clear_rise_is_split_into_choosing_and_improving_without_a_rest():
     assert found.choosing + found.improving == pytest.approx(found.difference)
     assert found.verdict == (
         "The reward rose from 0.100 to 0.800 on 40 texts × 3 samples, a difference of +0.700 (95 % interval +0.700 to "
-        "+0.700): +0.520 from how often it answers in the rewarded form (20% → 100%), +0.180 from how good those "
-        "answers are (0.50 → 0.80)."
+        "+0.700): +0.520 from how often it answers in the rewarded form (20.0% → 100.0%), +0.180 from how good those "
+        "answers are (0.500 → 0.800)."
     )
 
 
@@ -231,7 +231,7 @@ def test_a_rise_from_no_answer_in_form_is_told_without_a_split():
     found = compare(evaluation(in_form(0.0, 0.5)), evaluation(in_form(1.0, 0.8)))
 
     assert (found.choosing, found.improving) == (None, None)
-    assert found.verdict.endswith("answers in the rewarded form: 0% before, 100% after.")
+    assert found.verdict.endswith("answers in the rewarded form: 0.0% before, 100.0% after.")
 
 
 @pytest.mark.parametrize("changed", [{"max_tokens": 128}, {"temperature": 0.7}, {"rollouts_per_task": 4}])

@@ -274,6 +274,7 @@ def test_a_trial_shows_the_text_once_and_every_policy():
 
     said = results.trial_text(trial)
 
+    assert results.trial_text(trial.model_copy(update={"notes": ("Long.",)})).endswith("\n\nLong.")
     assert said.count("text    abc") == 1
     assert "warm start\nanswer" in said
     assert "trained\nanswer" in said

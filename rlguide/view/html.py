@@ -197,7 +197,8 @@ def trial_html(trial: records.Trial) -> Markup:
         (name, tag("span", text, class_="text")) for name, text in (("text", trial.text), ("wanted", trial.text[::-1]))
     ]
     head = ("policy", "reward", "completion")
-    return join(table(asked, caption="The task"), table(rows, caption="What each policy made of it", head=head), LEGEND)
+    answers = table(rows, caption="What each policy made of it", head=head)
+    return join(table(asked, caption="The task"), answers, notes(trial.notes), LEGEND)
 
 
 def _sample(sample: records.EvalSample) -> tuple[object, Markup]:
@@ -225,11 +226,12 @@ def comparison_html(comparison: records.Comparison) -> Markup:
 
 
 def samples_html(comparison: records.Comparison, *, count: int = 8) -> Markup:
-    """The first answers of both policies to the first `count` texts, side by side."""
-    before, after = results.first_samples(comparison.before), results.first_samples(comparison.after)
+    """Answers of both policies side by side: the `count` that are worst after training."""
+    pairs = results.paired_samples(comparison)
     head = ("text", "reward", comparison.before.label, "reward", comparison.after.label)
-    rows = [(text, *_sample(before[text]), *_sample(after[text])) for text in list(before)[:count] if text in after]
-    return join(table(rows, caption="The same texts, before and after", head=head), LEGEND)
+    rows = [(after.text, *_sample(before), *_sample(after)) for before, after in pairs[:count]]
+    caption = f"The same texts, before and after: {len(rows)} of {len(pairs)} answers, the worst after training first"
+    return join(table(rows, caption=caption, head=head), LEGEND)
 
 
 def record_html(record: BaseModel) -> Markup:

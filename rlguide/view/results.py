@@ -70,6 +70,18 @@ def first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
     return first
 
 
+def paired_samples(comparison: Comparison) -> list[tuple[EvalSample, EvalSample]]:
+    """The answers of both policies to one text, the first with the first and so on; the worst after training first.
+
+    An answer that has no reward counts as the worst.
+    """
+    asked: dict[str, list[EvalSample]] = {}
+    for sample in comparison.before.samples:
+        asked.setdefault(sample.text, []).append(sample)
+    pairs = [(asked[after.text].pop(0), after) for after in comparison.after.samples if asked.get(after.text)]
+    return sorted(pairs, key=lambda pair: -1 if pair[1].reward is None else pair[1].reward)
+
+
 def result_line(comparison: Comparison) -> str:
     """The last line of a whole job, for people and for machines: `reward before=… after=… n=…`."""
     before, after = comparison.before, comparison.after
@@ -80,7 +92,7 @@ def trial_text(trial: Trial) -> str:
     """One text, and what each policy made of it."""
     blocks = [_task(trial.text)]
     blocks += ["\n".join([a.label, *map(_sample, (a.answer, *a.samples))]) for a in trial.attempts]
-    return "\n\n".join(blocks)
+    return "\n\n".join([*blocks, *trial.notes])
 
 
 def _task(text: str) -> str:
