@@ -78,12 +78,12 @@ def test_every_line_is_labelled_where_it_is(tmp_path: Path):
     plot.draw(run(tmp_path), steps(3), floors=FLOORS)
 
     said = words(plot)
-    assert "this run: mean reward: 0.26" in said
-    assert "right form: 0.26" in said
+    assert "this run: mean reward: 0.260" in said
+    assert "right form: 0.260" in said
     assert GUIDE_LABEL in said
     assert "run guide's evaluation: 0.784" in said
-    assert "echo of the text: 0.19" in said
-    assert "warm start, best of 16: 0.61" in said
+    assert "echo of the text: 0.190\n(texts of the first step)" in said
+    assert "warm start, best of 16: 0.610\n(texts of the first step)" in said
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_steps_without_a_reward_are_a_gap_and_not_zero(tmp_path: Path):
     only_unknown = RewardPlot()
     only_unknown.draw(run(tmp_path), [unknown])
 
-    assert "mean reward: 0.16" in words(plot)
+    assert "mean reward: 0.160" in words(plot)
     assert "The steps so far have no reward." in words(only_unknown)
 
 

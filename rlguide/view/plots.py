@@ -105,7 +105,7 @@ def _own(axes: Axes, steps: Sequence[StepRecord]) -> Iterable[Label]:
         if known:
             values = [float("nan") if value is None else value for _, value in found]
             (line,) = axes.plot([step for step, _ in found], values, markersize=4, **style)
-            yield line, known[-1], f"{label}: {known[-1]:.2f}"
+            yield line, known[-1], f"{label}: {known[-1]:.3f}"
 
 
 def _guide(axes: Axes, last: int) -> Iterable[Label]:
@@ -122,7 +122,8 @@ def _guide(axes: Axes, last: int) -> Iterable[Label]:
 
 def _floors(axes: Axes, floors: Sequence[Floor]) -> Iterable[Label]:
     for (label, value), dashes in zip(floors, (":", "-."), strict=False):
-        yield axes.axhline(value, color="#666666", linewidth=0.9, linestyle=dashes), value, f"{label}: {value:.2f}"
+        line = axes.axhline(value, color="#222222", linewidth=1.8, linestyle=dashes)
+        yield line, value, f"{label}: {value:.3f}\n(texts of the first step)"
 
 
 def _place(axes: Axes, labels: Sequence[Label]) -> None:
