@@ -72,7 +72,7 @@ def refusals_told(what: str, folder: Path, kind: type[RlguideError], *, hint: st
     except RlguideError:  # some are an `OSError` too, and are clear already
         raise
     except OSError as error:
-        raise kind(f"cannot {what}: {error}", look=folder, hint=hint or way_out(error)) from error
+        raise kind(f"cannot {what}: {error}", look=folder, hint=hint or way_out(error)) from None
 
 
 def way_out(error: OSError) -> str:

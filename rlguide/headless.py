@@ -127,7 +127,7 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file of parameters cannot be read: {error}", look=file) from error
+        raise ConfigError(f"the file of parameters cannot be read: {error}", look=file) from None
 
 
 def _read_yaml(text: str, origin: str) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def read_history(files: RunFiles) -> History:
         return History()
     except OSError as error:
         hint = "move that away; the run itself may be well"
-        raise RunDamaged(f"steps.jsonl cannot be read: {error}", look=files.steps, hint=hint) from error
+        raise RunDamaged(f"steps.jsonl cannot be read: {error}", look=files.steps, hint=hint) from None
 
 
 def find_run(named: Path) -> Path:
@@ -148,6 +148,6 @@ def locked(path: Path, *, wait_s: float) -> Iterator[None]:
     try:
         with FileLock(path, timeout=wait_s):
             yield
-    except Timeout as error:
+    except Timeout:
         hint = "wait a moment and try again"
-        raise Busy(f"another process works on {str(path.parent)!r}", look=path, hint=hint) from error
+        raise Busy(f"another process works on {str(path.parent)!r}", look=path, hint=hint) from None

@@ -31,8 +31,8 @@ def read_frozen(path: Path) -> bytes:
     hint = "reinstall rlguide, or run: python -m rlguide.environment.generator"
     try:
         content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise RlguideError(f"the texts to reverse are missing: {path}", hint=hint) from error
+    except FileNotFoundError:
+        raise RlguideError(f"the texts to reverse are missing: {path}", hint=hint) from None
     found = hashlib.sha256(content).hexdigest()
     if found != TEXTS_SHA256:
         raise RlguideError(
