@@ -60,39 +60,28 @@ def test_the_disk_stays_full(fault: Fault, small_disk: Path):
 
 
 @needs_mount
-@pytest.mark.fault(
-    "disk full at launch; free again for the next",
-    Expected(State.SUCCEEDED, steps=3, saved="weights", also="refused with a hint, nothing left in the way"),
+@pytest.mark.parametrize(
+    ("blocked", "way_out"),
+    [
+        pytest.param(blocked, way_out, marks=pytest.mark.fault(f"{name} at launch; not so for the next", expected))
+        for expected in [Expected(State.SUCCEEDED, steps=3, saved="weights", also="refused with a hint")]
+        for name, blocked, way_out in (
+            ("disk full", full, "the disk is full"),
+            ("read-only directory", read_only, "may not be written"),
+        )
+    ],
 )
-def test_the_disk_is_full_at_launch(fault: Fault, small_disk: Path):
+def test_nothing_can_be_written_at_launch(fault: Fault, small_disk: Path, blocked: Callable, way_out: str):
     plan = toy_plan(small_disk / "toy")
 
-    with full(small_disk):
+    with blocked(small_disk):
         error = refusal(lambda: launch(plan))
     run = launch(plan)
     run.wait(30)
 
     fault.note(f"refused: {error.hint}")
     fault.check(run)
-    assert "the disk is full" in error.hint
-
-
-@needs_mount
-@pytest.mark.fault(
-    "read-only directory at launch; writable for the next",
-    Expected(State.SUCCEEDED, steps=3, saved="weights", also="refused with a hint"),
-)
-def test_the_directory_is_read_only_at_launch(fault: Fault, small_disk: Path):
-    plan = toy_plan(small_disk / "toy")
-
-    with read_only(small_disk):
-        error = refusal(lambda: launch(plan))
-    run = launch(plan)
-    run.wait(30)
-
-    fault.note(f"refused: {error.hint}")
-    fault.check(run)
-    assert "may not be written" in error.hint
+    assert way_out in error.hint
 
 
 @needs_mount

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -16,7 +16,7 @@ from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of,
 
 from rlguide.process import is_alive
 from rlguide.records import State
-from rlguide.run import attach, launch
+from rlguide.run import SILENCE_S, attach, launch
 
 FOREVER = {"stop_steps_at": 2}
 POLLS_S = 2.0
@@ -152,28 +152,20 @@ def test_a_supervisor_is_asked_to_end(fault: Fault, directory: Path, number: sig
     fault.check(run)
 
 
-@pytest.mark.fault(
-    "supervisor SIGSTOP; then stop", Expected(State.STOPPED, "stopped on request", saved="checkpoint of step 2")
+@pytest.mark.parametrize(
+    ("find", "silence_s"),
+    [
+        pytest.param(find, silence_s, marks=pytest.mark.fault(f"{name} SIGSTOP; then stop", expected))
+        for expected in [Expected(State.STOPPED, "stopped on request", saved="checkpoint of step 2")]
+        for name, find, silence_s in (("supervisor", supervisor_of, 1), ("engine", trainer_of, SILENCE_S))
+    ],
 )
-def test_a_supervisor_is_suspended(fault: Fault, directory: Path):
+def test_a_process_is_suspended(fault: Fault, directory: Path, find: Callable, silence_s: float):
     run = launch(toy_plan(directory, **FOREVER))
     after_steps(run, 2)
-    supervisor_of(run).suspend()
+    find(run).suspend()
 
-    run.stop(silence_s=1)
-
-    fault.check(run)
-
-
-@pytest.mark.fault(
-    "engine SIGSTOP; then stop", Expected(State.STOPPED, "stopped on request", saved="checkpoint of step 2")
-)
-def test_an_engine_is_suspended(fault: Fault, directory: Path):
-    run = launch(toy_plan(directory, **FOREVER))
-    after_steps(run, 2)
-    trainer_of(run).suspend()
-
-    run.stop()
+    run.stop(silence_s=silence_s)
 
     fault.check(run)
 
