@@ -49,7 +49,7 @@ def bare_seconds(plan: Plan) -> float:
 
 
 def supervised_seconds(plan: Plan) -> tuple[float, float, float]:
-    """Wall-clock from launch to the recorded end and of the launch alone, and the supervisor's seconds on a core since."""
+    """Wall-clock from launch to the recorded end, that of the launch, and the supervisor's seconds on a core since."""
     began = time.perf_counter()
     run = launch(plan)
     start_s = time.perf_counter() - began
