@@ -57,7 +57,7 @@ def refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
 
 def begin_attempt(
     files: RunFiles, plan: Plan, *, config: RunConfig | None = None, before: RunRecord | None = None
-) -> None:
+) -> str | None:
     """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
 
     `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `Busy` while another process has the

@@ -23,7 +23,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """While the block runs, nothing more fits on the disk."""
+    """While the block runs, nothing more fits on the disk; it must be a small one."""
+    assert os.path.ismount(disk), "would fill the disk of the machine"
     filler = disk / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as handle:
         while True:
