@@ -154,7 +154,6 @@ def test_a_kernel_is_killed(fault: Fault, jupyter: Jupyter, directory: Path):
     eventually(lambda: not kernel.is_running() or kernel.status() == psutil.STATUS_ZOMBIE)
 
     fault.check(run)
-    eventually(lambda: jupyter.kernel(method="GET")["execution_state"] == "idle", within_s=LIMIT_S)  # started anew
 
 
 @pytest.mark.fault("notebook server shutdown", Expected(State.RUNNING, also="server and kernel gone"))
