@@ -39,7 +39,7 @@ def _acquire(lock: FileLock, holder: Path, wait_s: float) -> None:
     try:
         lock.acquire(timeout=wait_s)
     except Timeout:
-        hint = "wait until it ends, or stop it: two torch processes on one CPU nearly stop each other"
+        hint = "wait until it ends, or stop it, then try again: two at once nearly stop each other on one processor"
         raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from None
 
 
