@@ -41,9 +41,12 @@ def provenance() -> Provenance:
 
 
 def commit_of(root: Path) -> tuple[str | None, bool | None]:
-    """Commit of the checkout `root`, and whether it differs from it; `None`s for no checkout, or where git fails."""
+    """Commit of the checkout `root`, and whether the package differs from it; `None`s for no checkout, or no git.
+
+    Only the package counts: JupyterLab saves the outputs of notebooks into the checkout by itself.
+    """
     commit = _git(root, "rev-parse", "HEAD") if is_project_root(root) else None
-    changes = _git(root, "status", "--porcelain") if commit else None
+    changes = _git(root, "status", "--porcelain", "--", PACKAGE.name) if commit else None
     return commit, None if changes is None else bool(changes)
 
 

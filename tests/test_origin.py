@@ -52,12 +52,15 @@ def test_a_record_survives_json():
     assert Provenance.model_validate_json(found.model_dump_json()) == found
 
 
-def test_a_checkout_names_its_commit_and_whether_it_was_changed(checkout: Path):
+def test_a_checkout_names_its_commit_and_whether_the_package_was_changed(checkout: Path):
     commit = git(checkout, "rev-parse", "HEAD")
 
     assert commit_of(checkout) == (commit, False)
 
-    (checkout / "new").touch()
+    (checkout / "page.ipynb").touch()
+    assert commit_of(checkout) == (commit, False)
+
+    (checkout / "rlguide" / "new.py").touch()
     assert commit_of(checkout) == (commit, True)
 
 
