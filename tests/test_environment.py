@@ -12,10 +12,12 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
+import datasets
 import pytest
 import reverse_text
 from hostile_answers import HOSTILE, tagged
 
+from rlguide.environment.generator import FOLDER
 from rlguide.environment.reward import SYSTEM_PROMPT, prompt_messages, reward
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
@@ -66,6 +68,17 @@ def test_training_rows_and_evaluation_rows_are_the_frozen_splits_in_order(
     assert tuple(heldout["question"]) == load_texts("heldout")
     assert heldout[0]["prompt"] == prompt_messages(load_texts("heldout")[0])
     assert heldout[0]["answer"] == load_texts("heldout")[0][::-1]
+
+
+def test_the_folder_of_texts_is_a_data_set_that_another_environment_can_load(tmp_path: Path) -> None:
+    splits = {"train": "train", "test": "heldout"}
+
+    found = {split: datasets.load_dataset(str(FOLDER), split=split, cache_dir=str(tmp_path)) for split in splits}
+
+    assert {ours: tuple(found[split]["prompt"]) for split, ours in splits.items()} == {
+        "train": load_texts("train"),
+        "heldout": load_texts("heldout"),
+    }
 
 
 def test_unknown_dataset_is_refused_with_the_names_there_are() -> None:

@@ -26,13 +26,13 @@ def pythons() -> list[str]:
 
 
 @pytest.mark.parametrize("python", pythons())
-def test_every_python_makes_the_frozen_file_byte_for_byte(python: str) -> None:
-    code = "import sys; from rlguide.environment import generator; sys.stdout.write(generator.frozen_file())"
+def test_every_python_makes_the_frozen_files_byte_for_byte(python: str) -> None:
+    code = "from rlguide.environment import generator; print(*generator.frozen_files().values(), sep='', end='')"
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
 
     made = subprocess.run([python, "-c", code], env=environment, capture_output=True, cwd=ROOT)
 
-    assert made.stdout == generator.TEXTS_FILE.read_bytes(), made.stderr
+    assert made.stdout == b"".join(path.read_bytes() for path in generator.FILES.values()), made.stderr
 
 
 def test_splits_have_their_stated_sizes_and_share_no_text() -> None:
@@ -60,9 +60,9 @@ def test_guide_sentence_is_in_no_split() -> None:
 
 def test_changed_file_is_refused_with_both_checksums(tmp_path: Path) -> None:
     changed = tmp_path / "texts.jsonl"
-    changed.write_bytes(generator.TEXTS_FILE.read_bytes() + b"\n")
+    changed.write_bytes(generator.FILES["heldout"].read_bytes() + b"\n")
 
-    with pytest.raises(RlguideError, match=f"not {TEXTS_SHA256[:12]}") as refusal:
+    with pytest.raises(RlguideError, match=f"not {TEXTS_SHA256['heldout'][:12]}") as refusal:
         load_texts("heldout", changed)
 
     assert refusal.value.look == changed

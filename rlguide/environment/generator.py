@@ -1,7 +1,7 @@
 """Makes the texts to reverse: sentences of our own patterns and words, with made-up names.
 
 Every text is fixed by its seed, on every Python: only `Random(seed).random()` is used, the one method whose sequence
-the standard library promises to keep. `python -m rlguide.environment.generator` rewrites the frozen data file that
+the standard library promises to keep. `python -m rlguide.environment.generator` rewrites the frozen files that
 `texts.py` reads.
 """
 
@@ -12,7 +12,9 @@ from random import Random
 
 from rlguide.paths import DATA
 
-TEXTS_FILE = DATA / "texts.jsonl"
+FOLDER = DATA / "texts"
+"""One file a split, named and written so that the library `datasets` reads the folder as a data set of two splits."""
+FILES = {"train": FOLDER / "train.jsonl", "heldout": FOLDER / "test.jsonl"}
 SPLITS = {"train": 1000, "heldout": 256}
 FROZEN_SEED = 2026
 MIN_CHARACTERS, MAX_CHARACTERS = 16, 56
@@ -199,22 +201,25 @@ MAKERS = {
 }
 
 
-def frozen_file() -> str:
-    """The content of the data file: one JSON object a line, no text twice, whatever the split."""
-    stream, seen, lines = texts(FROZEN_SEED), set(), []
+def frozen_files() -> dict[str, str]:
+    """Split → content of its file: one JSON object a line, no text twice, whatever the split."""
+    stream, seen, files = texts(FROZEN_SEED), set(), {}
     for split, size in SPLITS.items():
-        wanted = len(seen) + size
-        while len(seen) < wanted:
+        lines = []
+        while len(lines) < size:
             drawn = next(stream)
             if drawn not in seen:
                 seen.add(drawn)
-                lines.append(json.dumps({"split": split, "text": drawn}))
-    return "\n".join(lines) + "\n"
+                lines.append(json.dumps({"prompt": drawn}) + "\n")
+        files[split] = "".join(lines)
+    return files
 
 
-def main(path: Path = TEXTS_FILE) -> None:
-    path.write_text(frozen_file(), encoding="ascii", newline="\n")
-    print(f"wrote {sum(SPLITS.values())} texts to {path}")
+def main() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for split, content in frozen_files().items():
+        FILES[split].write_text(content, encoding="ascii", newline="\n")
+    print(f"wrote {sum(SPLITS.values())} texts to {FOLDER}")
 
 
 if __name__ == "__main__":
