@@ -11,7 +11,7 @@ from rlguide.paths import PACKAGE
 LAYERS = (
     {"cli", "console", "display", "headless", "progress", "reporting", "__init__", "__main__"},
     {"run", "launching", "ending", "evaluation", "tryout"},
-    {"engines", "accounts", "checks", "install", "vf_eval"},
+    {"engines", "accounts", "checkout", "checks", "install", "vf_eval"},
     {"supervisor", "process", "child", "tail", "probe", "gpus", "links", "server", "slot", "store", "origin", "asking"},
     {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "view", "wanted"},
     {"environment"},
