@@ -12,16 +12,13 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 from rlguide.child import Answer, answer_of
 from rlguide.cuda_devices import FIX, VARIABLE, visible
+from rlguide.owners import NOT_VISIBLE, owner_of
 from rlguide.paths import PACKAGE
-from rlguide.process import MARK
 from rlguide.records import Gpu, GpuOwner
 
 PROGRAM = PACKAGE / "programs" / "nvml_gpus.py"
@@ -33,8 +30,9 @@ GPU_DEVICE = Path("/dev/nvidiactl")
 """Made by NVIDIA's driver on Linux."""
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Where Linux lists what is built in, with or without a driver."""
-QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap")
-NOT_VISIBLE = "not visible from this container"
+QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap", "mig.mode.current")
+OLD_QUERY = QUERY[:6]
+"""All that drivers before 510 know."""
 
 NO_DRIVER, NO_LIBRARY, MISMATCH = 9, 12, 18  # codes of NVML, which are also exit codes of nvidia-smi
 NO_PACKAGE = "absent"
@@ -97,9 +95,23 @@ def find_gpus(*, device: Path = GPU_DEVICE, built_in: Path = PCI_DEVICES) -> Lis
     )
 
 
-def free_gpus(gpus: Iterable[Gpu]) -> list[Gpu]:
-    """Those that a run may take, the one with the most free memory first."""
-    return sorted((gpu for gpu in gpus if gpu.is_free), key=lambda gpu: (-(gpu.free_gib or 0), gpu.index))
+def free_gpus(gpus: Iterable[Gpu], *, slices: bool = False) -> list[Gpu]:
+    """Those that a run may take, the one with the most free memory first; with `slices`, parts of divided ones too.
+
+    A slice has no number of its own: `cuda_name` is what CUDA calls it.
+    """
+    offered = [part for gpu in gpus for part in (gpu, *(gpu.slices or ())) if slices or not is_slice(part)]
+    return sorted((gpu for gpu in offered if gpu.is_free), key=lambda gpu: (-(gpu.free_gib or 0), gpu.index))
+
+
+def is_slice(gpu: Gpu) -> bool:
+    """True for a part (MIG) of a divided GPU."""
+    return (gpu.uuid or "").startswith("MIG-")
+
+
+def cuda_name(gpu: Gpu) -> int | str:
+    """What `CUDA_VISIBLE_DEVICES` calls it: the UUID of a slice, else the number, which prime-rl needs."""
+    return str(gpu.uuid) if is_slice(gpu) else gpu.index
 
 
 def _problem(kind: int | str, told: object = "") -> Listing:
@@ -160,11 +172,11 @@ def _from_nvidia_smi(deadline: float) -> Listing | None:
         return None
     try:
         answer = _ask(program, QUERY, deadline)
-        if "not a valid field" in answer.said:  # compute_cap is younger than driver 510
-            answer = _ask(program, QUERY[:-1], deadline)
+        if "not a valid field" in answer.said:
+            answer = _ask(program, OLD_QUERY, deadline)
         if answer.code is None:
             return _problem("late", f"{LIMIT_S:.0f}")
-        rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(QUERY) - 1)
+        rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(OLD_QUERY))
         if not rows:
             return _without_rows(answer)
         owners = answer_of(
@@ -223,6 +235,7 @@ def _listed(row: list[str], owners: Answer) -> Gpu:
         free_gib=_gib(row[4]),
         compute_capability=(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None,
         owners=_owners(pids),
+        slices=() if row[7:] == ["Enabled"] else None,
     )
 
 
@@ -252,24 +265,6 @@ def _is_nvidia(folder: Path) -> bool:
 
 def _owners(pids: Sequence[int | None] | None) -> tuple[GpuOwner, ...] | None:
     return None if pids is None else tuple(map(owner_of, pids))
-
-
-def owner_of(pid: int | None) -> GpuOwner:
-    """Who that process is, as far as it can be seen from here."""
-    if pid == os.getpid():
-        return GpuOwner(pid=pid, who="this Python itself: restart the kernel")
-    try:
-        process = psutil.Process(-1 if pid is None else pid)
-        who = f"{process.name()} of {process.username()}"
-    except (psutil.Error, ValueError):
-        return GpuOwner(who=NOT_VISIBLE)
-    with suppress(psutil.Error):
-        if MARK in process.environ():
-            return GpuOwner(pid=pid, who="a run of rlguide")
-    with suppress(psutil.Error):
-        if any("ipykernel" in word for word in process.cmdline()):
-            return GpuOwner(pid=pid, who=f"a notebook's kernel of {process.username()}")
-    return GpuOwner(pid=pid, who=who)
 
 
 def _left(deadline: float) -> float:

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from rlguide import gpus, probe
-from rlguide.gpus import NOT_VISIBLE, Listing, find_gpus, free_gpus
-from rlguide.process import MARK
+from rlguide.gpus import Listing, cuda_name, find_gpus, free_gpus
+from rlguide.owners import NOT_VISIBLE
 from rlguide.records import Gpu, GpuOwner
 
 GIB = 2**30
@@ -147,27 +147,16 @@ def test_a_library_without_gpus_is_none_at_all(tmp_path: Path, monkeypatch: pyte
 # ---------------------------------------------------------------------------------------------------------- owners
 
 
-def owner(pid: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GpuOwner:
-    library(monkeypatch, H100 | {"pids": [pid]})
+def test_who_is_on_a_gpu_is_named_and_it_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    library(monkeypatch, H100 | {"pids": [os.getpid(), 2**22 + 1]})
+
     (gpu,) = listing(tmp_path).gpus
+
+    assert gpu.owners == (
+        GpuOwner(pid=os.getpid(), who="this Python itself: restart the kernel"),
+        GpuOwner(who=NOT_VISIBLE),
+    )
     assert not gpu.is_free
-    (found,) = gpu.owners
-    return found
-
-
-def test_each_kind_of_owner_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    sleep = [str(tmp_path / "bin" / "sleep"), "60"]
-    kernel = ["sh", "-c", "sleep 60; :", "ipykernel_launcher"]
-    with psutil.Popen(sleep) as other, psutil.Popen(sleep, env={MARK: "one"}) as ours, psutil.Popen(kernel) as notebook:
-        try:
-            assert owner(os.getpid(), tmp_path, monkeypatch).who == "this Python itself: restart the kernel"
-            assert owner(ours.pid, tmp_path, monkeypatch) == GpuOwner(pid=ours.pid, who="a run of rlguide")
-            assert owner(other.pid, tmp_path, monkeypatch).who == f"sleep of {other.username()}"
-            assert owner(notebook.pid, tmp_path, monkeypatch).who.startswith("a notebook's kernel of")
-            assert owner(2**22 + 1, tmp_path, monkeypatch) == GpuOwner(who=NOT_VISIBLE)
-        finally:
-            for child in (*notebook.children(), notebook, other, ours):
-                child.kill()
 
 
 def test_memory_in_use_with_nobody_to_be_seen_belongs_to_somebody_elsewhere(
@@ -200,16 +189,44 @@ def test_the_free_ones_are_taken_and_the_one_with_most_memory_first():
     assert [found.index for found in free_gpus(machine)] == [6, 0, 7]
 
 
-def test_a_divided_gpu_is_never_free_as_a_whole_and_its_slice_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    part = {"name": "NVIDIA H100 MIG 1g.10gb", "uuid": "MIG-1", "total": 10 * GIB, "free": 10 * GIB}
-    library(monkeypatch, H100 | {"slices": [part]}, A100)
+def part(number: int, **changes: Any) -> dict[str, Any]:
+    """A slice of a divided GPU, as NVIDIA's library tells it."""
+    told = {"name": "NVIDIA H100 MIG 1g.10gb", "uuid": f"MIG-{number}", "total": 10 * GIB, "free": 9.9 * GIB}
+    return {**told, "free": int(told["free"]), "pids": [], "graphics": []} | changes
 
-    whole, _ = listing(tmp_path).gpus
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1")
+
+def test_a_divided_gpu_is_never_free_as_a_whole_and_each_slice_is_one_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    library(monkeypatch, H100 | {"slices": [part(1, pids=[2**22 + 1]), part(2), part(3, free=GIB)]})
+
+    (whole,) = listing(tmp_path).gpus
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-2")
     (found,) = listing(tmp_path).gpus
 
-    assert not whole.is_free
+    assert [whole.is_free, *(part.is_free for part in whole.slices)] == [False, False, True, False]
+    assert whole.slices[0].owners == (GpuOwner(who=NOT_VISIBLE),)
+    assert free_gpus([whole]) == free_gpus([found]) == []
+    assert [cuda_name(gpu) for gpu in free_gpus([whole], slices=True)] == ["MIG-2"]
+    assert found == free_gpus([found], slices=True)[0]
     assert (found.name, found.memory_gib, found.index) == ("NVIDIA H100 MIG 1g.10gb", 10.0, 0)
+    assert found.compute_capability == (9, 0)
+
+
+def test_a_slice_of_which_something_is_unknown_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for field in ("total", "free", "pids"):
+        unknown = part(1)
+        for name in {"total", "free"} if field != "pids" else {"pids"}:
+            del unknown[name]
+        library(monkeypatch, H100 | {"slices": [unknown]})
+
+        assert free_gpus(listing(tmp_path).gpus, slices=True) == []
+
+
+def test_a_whole_gpu_comes_before_a_slice_and_is_called_by_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    library(monkeypatch, H100 | {"slices": [part(1)]}, A100)
+
+    assert [cuda_name(gpu) for gpu in free_gpus(listing(tmp_path).gpus, slices=True)] == [1, "MIG-1"]
 
 
 # ------------------------------------------------------------------------------------------------- the variable
@@ -239,11 +256,12 @@ def test_an_illegal_variable_is_a_problem_with_the_fix(tmp_path: Path, monkeypat
 ANSWERS = r"""
 case "$*" in
   *query-gpu*) printf 'WARNING: infoROM is corrupted\r\n'
-    printf '0, GPU-aaa, NVIDIA H100, 81559, 81079, 535.183.01, 9.0\r\n'
-    printf '1, GPU-bbb, NVIDIA H100, [N/A], [N/A], [N/A], [N/A]\r\n'
-    printf '2, GPU-ccc, X, [Insufficient Permissions], 10, 535.183.01, [Not Supported]\r\n'
-    printf '3, GPU-ddd, X, 81559 MiB, 81079 MiB, 535.183.01, 8.0\r\n'
-    printf '4, GPU-eee, X, ERR!, [Unknown Error], [Not Supported], 8.x\r\n\r\n' ;;
+    printf '0, GPU-aaa, NVIDIA H100, 81559, 81079, 535.183.01, 9.0, Disabled\r\n'
+    printf '1, GPU-bbb, NVIDIA H100, [N/A], [N/A], [N/A], [N/A], [N/A]\r\n'
+    printf '2, GPU-ccc, X, [Insufficient Permissions], 10, 535.183.01, [Not Supported], [N/A]\r\n'
+    printf '3, GPU-ddd, X, 81559 MiB, 81079 MiB, 535.183.01, 8.0, [Unknown Error]\r\n'
+    printf '5, GPU-fff, X, 81559, 81079, 535.183.01, 9.0, Enabled\r\n'
+    printf '4, GPU-eee, X, ERR!, [Unknown Error], [Not Supported], 8.x, ERR!\r\n\r\n' ;;
   *query-compute-apps*) printf 'GPU-ddd, %s\r\nGPU-ccc, [Not Found]\r\n' PID ;;
   *) echo '| NVIDIA-SMI 535.183.01   Driver Version: 535.183.01   CUDA Version: 12.2     |' ;;
 esac
@@ -257,7 +275,7 @@ def test_hostile_fields_are_unknown_and_every_gpu_is_listed(tmp_path: Path):
 
     assert [(gpu.index, gpu.memory_gib, gpu.free_gib, gpu.compute_capability) for gpu in found.gpus] == [
         (0, 79.6, 79.2, (9, 0)), (1, None, None, None), (2, None, 0.0, None), (3, 79.6, 79.2, (8, 0)),
-        (4, None, None, None),
+        (5, 79.6, 79.2, (9, 0)), (4, None, None, None),
     ]  # fmt: skip
     assert [gpu.index for gpu in free_gpus(found.gpus)] == [0]
     assert found.gpus[2].owners == (GpuOwner(who=NOT_VISIBLE),)
@@ -326,7 +344,7 @@ def test_no_devices_is_none_at_all(tmp_path: Path):
 def test_one_lost_gpu_does_not_hide_the_others_and_is_told(tmp_path: Path):
     nvidia_smi(tmp_path, """
 echo 'Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost'
-case "$*" in *query-gpu*) echo '1, GPU-bbb, X, 81559, 81079, 535.183.01, 9.0' ;; esac
+case "$*" in *query-gpu*) echo '1, GPU-bbb, X, 81559, 81079, 535.183.01, 9.0, [N/A]' ;; esac
 exit 15""")  # fmt: skip
 
     found = listing(tmp_path)

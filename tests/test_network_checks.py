@@ -92,7 +92,10 @@ def test_a_taken_port_fails_and_names_the_holder(address: str):
 
 def test_a_port_that_a_run_of_ours_holds_is_told_as_ours():
     with listener(**{MARK: "one"}) as (pid, port):
-        assert network.look_at_port(port).seen == f"taken by a run of rlguide (pid {pid})"
+        assert (
+            network.look_at_port(port).seen
+            == f"taken by a run of rlguide whose folder is not found from here (pid {pid})"
+        )
 
 
 @pytest.mark.parametrize("address", ["::1", "::"])

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from rlguide.asking import Finding, Question, ask
-from rlguide.gpus import owner_of
+from rlguide.owners import owner_of
 from rlguide.records import Status
 
 ANSWER_S = 4.0

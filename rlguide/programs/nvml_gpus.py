@@ -47,13 +47,12 @@ def gpu(pynvml: Any, index: int) -> dict[str, Any]:
     handle = told(pynvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
         return {"index": index}
+    capability = told(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
     return {
         "index": index,
-        "capability": told(pynvml.nvmlDeviceGetCudaComputeCapability, handle),
-        "pids": pids(told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)),
-        "graphics": pids(told(pynvml.nvmlDeviceGetGraphicsRunningProcesses, handle)),
+        "capability": capability,
         "divided": (told(pynvml.nvmlDeviceGetMigMode, handle) or [0])[0] == pynvml.NVML_DEVICE_MIG_ENABLE,
-        "slices": list(slices(pynvml, handle)),
+        "slices": [part | {"capability": capability} for part in slices(pynvml, handle)],
         **device(pynvml, handle),
     }
 
@@ -65,6 +64,8 @@ def device(pynvml: Any, handle: Any) -> dict[str, Any]:
         "uuid": told(pynvml.nvmlDeviceGetUUID, handle),
         "total": memory and memory.total,
         "free": memory and memory.free,
+        "pids": pids(told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)),
+        "graphics": pids(told(pynvml.nvmlDeviceGetGraphicsRunningProcesses, handle)),
     }
 
 
