@@ -1,4 +1,4 @@
-"""What prime-rl logs at the run guide's release: parts of step records, and the stage that a run is in. Pure.
+"""What prime-rl logs at the run guide's release: parts of step records, failures, and the stage of a run. Pure.
 
 Only what its logger wrote counts, a line that begins with the logger's own time and level, or one JSON object. A
 completion that is printed may look like a metric and is none.
@@ -19,6 +19,7 @@ JSON = re.compile(PREFIX + r"(\{.*)", re.DOTALL)
 PLACE = re.compile(r" \[[\w.]+::\d+\]$")
 """At debug level a message ends with its place in the code."""
 STEP = re.compile(r"Step (\d{1,9}) \| (.*)", re.DOTALL)
+FAILURE = re.compile(r"(?:Error: )?(\w[^:]{0,99}) failed with exit code (-?\d{1,9})")
 
 Fields = Mapping[str, tuple[str, str]]
 """Name in the log → field of `StepRecord`, and the unit behind the number."""
@@ -89,6 +90,13 @@ def _number(text: str, unit: str) -> float | None:
 parse_orchestrator = partial(_parse_step, fields=ORCHESTRATOR, updates_done=0)
 """Of a step that was sampled and scored; its update comes later, and the trainer tells of it."""
 parse_trainer = partial(_parse_step, fields=TRAINER, updates_done=1)
+
+
+def parse_failure(line: str) -> tuple[str, int] | None:
+    """The component that failed, in lower case, and its exit code, when the launcher says so; negative: a signal."""
+    level, message = message_of(line) or ("", "")
+    found = FAILURE.fullmatch(message) if level == "ERROR" else None
+    return (found[1].lower(), int(found[2])) if found else None
 
 
 # ------------------------------------------------------------------------------------------------------ the stages

@@ -17,6 +17,7 @@ from rlguide.files import refusals_told, write_atomically
 from rlguide.paths import RunFiles
 from rlguide.process import MARK
 from rlguide.records import Plan, RunRecord, State
+from rlguide.saved import remove_half_checkpoints
 from rlguide.slot import cpu_slot
 from rlguide.store import locked, read_record, write_record
 from rlguide.tail import last_lines
@@ -75,6 +76,8 @@ def begin_attempt(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     files.stop_request.unlink(missing_ok=True)
+    if before:
+        remove_half_checkpoints(files.directory, plan.layout)
     record = RunRecord(
         name=files.directory.name,
         plan=plan,

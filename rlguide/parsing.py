@@ -1,4 +1,4 @@
-"""Turns lines that engines write into parts of step records. Pure: text in, data out.
+"""Turns lines that engines write into parts of step records, and into failures. Pure: text in, data out.
 
 A dialect gives what one line says about one step, or `None` for any other line. Several sources may each know a
 part of a step; every part names its `step` and its `completed_updates`.
@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlguide.dialects import parse_orchestrator, parse_trainer
+from rlguide.dialects import parse_failure, parse_orchestrator, parse_trainer
 from rlguide.records import Rollout, StepRecord
 
 FIELDS = frozenset(StepRecord.model_fields) - {"attempt", "elapsed_s"}
@@ -48,8 +48,14 @@ DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {
     "prime-rl-0.5 trainer": parse_trainer,
 }
 """Name in a plan's `MetricSource` → parser of one line."""
-HOLDING = {"prime-rl-0.5 orchestrator": b"Step ", "prime-rl-0.5 trainer": b"Step "}
-"""Dialect → bytes that every line about a step holds, so that a reader can pass over the others quickly."""
+ALARMS: dict[str, Callable[[str], tuple[str, int] | None]] = {"prime-rl-0.5 launcher": parse_failure}
+"""The same for the `alarms` of a plan: the component that failed, as in the layout of logs, and its exit code."""
+HOLDING = {
+    "prime-rl-0.5 orchestrator": b"Step ",
+    "prime-rl-0.5 trainer": b"Step ",
+    "prime-rl-0.5 launcher": b" failed with exit code ",
+}
+"""Dialect → bytes that every line it understands holds, so that a reader can pass over the others quickly."""
 
 
 def parse_rollouts(text: str, step: int | None = None) -> tuple[Rollout, ...]:

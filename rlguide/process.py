@@ -216,17 +216,19 @@ def end_tree(
     *,
     grace_s: float,
     mark: str | None = None,
+    at_once: bool = False,
     while_waiting: Callable[[], object] | None = None,
 ) -> tuple[ProcessIdentity, ...]:
     """End `roots`, all their descendants and every process that carries `mark`.
 
-    The roots get SIGTERM and `grace_s` seconds, in which they look after their own children. What then remains gets
-    SIGTERM and a short while, then SIGKILL. The tree is walked before the first signal and again at every look, and
-    remembered. This process itself may be a root: its descendants end, it does not. `while_waiting` is called at
-    every look. Returns those that could not be killed within `KILL_LIMIT_S`.
+    The roots get SIGTERM and `grace_s` seconds, in which they look after their own children, or, with `at_once`, the
+    children are told together with them. What then remains gets SIGTERM and a short while, then SIGKILL. The tree is
+    walked before the first signal and again at every look, and remembered. This process itself may be a root: its
+    descendants end, it does not. `while_waiting` is called at every look. Returns those that could not be killed
+    within `KILL_LIMIT_S`.
     """
     family = _Family(roots, mark, while_waiting or (lambda: None))
-    family.signal(signal.SIGTERM, family.heads)
+    family.signal(signal.SIGTERM, family.living() if at_once else family.heads)
     if family.wait(lambda: not (family.heads & family.living()), grace_s):
         orphans_s = min(grace_s, ORPHAN_GRACE_S)
         family.wait(lambda: not family.signal(signal.SIGTERM, family.living(search=True)), orphans_s)

@@ -150,13 +150,13 @@ class Process(Record):
 
 
 class MetricSource(Record):
-    """A file in which an engine reports its steps, and the dialect to read it in."""
+    """A file in which an engine reports its steps, or that a component failed, and the dialect to read it in."""
 
     component: str
     path: Path
     """Relative to the run directory."""
     dialect: str
-    """Key of `rlguide.parsing.DIALECTS`."""
+    """Key of `rlguide.parsing.DIALECTS`, or of `ALARMS` there."""
 
 
 class Layout(Record):
@@ -169,6 +169,9 @@ class Layout(Record):
     rollouts_file: str
     """Name of the file of rollouts in a `step_N/` folder: one JSON object a line."""
     checkpoints: Path
+    """Folder of `step_N/` folders."""
+    checkpoint_markers: tuple[str, ...] = ()
+    """Files without which a checkpoint is not complete, `{step}` in place of its number; none: it is once named."""
     weights: Path
     """Folder of `step_N/` folders in Hugging Face format."""
     weights_marker: str
@@ -187,10 +190,13 @@ class Plan(Record):
     """The run directory, absolute."""
     processes: tuple[Process, ...] = Field(min_length=1)
     resume_args: tuple[str, ...] = ()
-    """Arguments added to the first process to go on from its last complete checkpoint."""
+    """Added to the first process to go on from its last complete checkpoint; `{step}` in them stands for the number of
+    that one, and without one they are left out."""
     files: dict[str, str]
     """Files to write into the run directory before the start: relative path → text."""
     metrics: tuple[MetricSource, ...]
+    alarms: tuple[MetricSource, ...] = ()
+    """Logs in which an engine tells that one of the components failed that it started itself."""
     layout: Layout
     max_steps: int
     batch_size: int

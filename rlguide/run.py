@@ -17,7 +17,8 @@ from rlguide.parsing import parse_rollouts
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, is_alive, marked
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
-from rlguide.store import find_run, locked, read_history, read_record, run_folders, step_number
+from rlguide.saved import newest_checkpoint, newest_weights
+from rlguide.store import find_run, locked, read_history, read_record, run_folders
 from rlguide.tail import last_lines
 from rlguide.view.text import deed
 
@@ -149,15 +150,12 @@ class Run:
     @property
     def weights(self) -> Path | None:
         """Folder of the newest complete weights, `None` before there are any."""
-        layout = self.record.plan.layout
-        markers = (self.directory / layout.weights).glob(f"step_*/{layout.weights_marker}")
-        return max((marker.parent for marker in markers), key=step_number, default=None)
+        return newest_weights(self.directory, self.record.plan.layout)
 
     @property
     def checkpoint(self) -> Path | None:
         """Folder of the newest complete checkpoint, from which `resume` goes on; `None` before there is one."""
-        folders = (self.directory / self.record.plan.layout.checkpoints).glob("step_*")
-        return max(folders, key=step_number, default=None)
+        return newest_checkpoint(self.directory, self.record.plan.layout)
 
     def tail(self, component: str, lines: int = 20) -> list[str]:
         """The last lines of a component's log; `supervisor` has one too. Raises `ConfigError` for another name."""

@@ -136,12 +136,6 @@ class StepLog:
             return 0
 
 
-def step_number(folder: Path) -> int:
-    """The step of a folder `step_N`; -1 for another name."""
-    number = folder.name.removeprefix("step_")
-    return int(number) if number.isdecimal() else -1
-
-
 @contextmanager
 def locked(path: Path, *, wait_s: float) -> Iterator[None]:
     """Hold the lock file `path`. Raises `Busy` when another process holds it for longer than `wait_s` seconds."""

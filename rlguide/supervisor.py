@@ -16,21 +16,20 @@ from typing import Any
 
 from rlguide.errors import Busy, LaunchError, RlguideError
 from rlguide.files import exists, free_bytes, remove_file
-from rlguide.history import StepMerger
-from rlguide.parsing import DIALECTS, HOLDING
+from rlguide.following import Follower
 from rlguide.paths import RunFiles
 from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start, wake_on_signals
-from rlguide.records import ComponentStatus, MetricSource, Process, RunRecord, State, StepRecord, StoppedBy
+from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
+from rlguide.saved import STEP, newest_checkpoint, step_number
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog, locked, read_history, read_record, write_record
-from rlguide.tail import LineReader
 
 POLL_S = 0.2
 HEARTBEAT_S = 5.0
 """Longest time between two writes of `run.json`, which also repair it or catch up after a full disk."""
 FAILURE_GRACE_S = 10.0
-"""Grace for the siblings of a process that died: there is nothing left to save."""
+"""Grace for the siblings of a component that failed, and for whoever cleans up after it: nothing is left to save."""
 LAST_WRITE_S = 30.0
 """How long the end of a run tries to get onto a full disk."""
 RESERVE_BYTES = 2**17
@@ -63,8 +62,7 @@ class Supervisor:
         self._record = read_record(files)
         self._plan = self._record.plan
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._readers = [(source, _reader_of(source, files.directory)) for source in self._plan.metrics]
-        self._merger = StepMerger((source.component for source in self._plan.metrics), attempt=self._record.attempt)
+        self._follower = Follower(self._plan, attempt=self._record.attempt, complain=self._complain)
         self._steps = StepLog(files.steps)
         self._completed_updates = read_history(files).completed_updates
         self._complete_since: float | None = None
@@ -103,11 +101,8 @@ class Supervisor:
 
     def _catch_up(self) -> None:
         """Record what the attempt before wrote after its supervisor was gone, and begin behind it."""
-        earlier = self._record.attempt - 1
         known = read_history(self._files).recorded
-        merger = StepMerger((source.component for source in self._plan.metrics), attempt=earlier)
-        ready = [step for component, part in self._parts() for step in merger.add(component, part, elapsed_s=None)]
-        for step in ready + merger.flush():
+        for step in self._follower.catch_up():
             if step.step not in known:
                 self._steps.add(step)
                 self._completed_updates = max(self._completed_updates, step.completed_updates)
@@ -115,7 +110,7 @@ class Supervisor:
     def _start(self) -> Ending | None:
         for index, process in enumerate(self._plan.processes):
             if index == 0 and self._record.attempt > 1:
-                process = process.model_copy(update={"argv": process.argv + self._plan.resume_args})
+                process = process.model_copy(update={"argv": process.argv + self._resume_args()})
             try:
                 self._children[process.name] = start(process, self._files.directory)
             except OSError as error:
@@ -125,6 +120,13 @@ class Supervisor:
             self._update(components=(*self._record.components, self._status(process)))
         return None
 
+    def _resume_args(self) -> tuple[str, ...]:
+        """As planned, with the number of the newest complete checkpoint; none where they name one and there is none."""
+        checkpoint = newest_checkpoint(self._files.directory, self._plan.layout)
+        number = "" if checkpoint is None else str(step_number(checkpoint))
+        filled = tuple(argument.replace(STEP, number) for argument in self._plan.resume_args)
+        return filled if number or filled == self._plan.resume_args else ()
+
     def _status(self, process: Process) -> ComponentStatus:
         return ComponentStatus(name=process.name, identity=identity_of(self._children[process.name].pid))
 
@@ -132,36 +134,20 @@ class Supervisor:
         while True:
             exits = {name: code for name, child in self._children.items() if (code := child.poll()) is not None}
             self._look()  # after the poll: what an ended process wrote last is there now
-            ending = self._asked_to_stop() or self._exited(exits) or self._stalled()
+            ending = self._asked_to_stop() or self._told_of_failure() or self._exited(exits) or self._stalled()
             if ending is not None:
                 return ending
             self._sleep(POLL_S)
 
     def _look(self) -> None:
         """Take in new steps, write what is due, collect orphans."""
-        for component, part in self._parts():
-            for step in self._merger.add(component, part, elapsed_s=self._elapsed_s()):
-                self._note_step(step)
+        for step in self._follower.steps(self._elapsed_s()):
+            self._note_step(step)
         if self._is_complete() and self._complete_since is None:
             self._complete_since = time.monotonic()
         if time.monotonic() - self._written_at >= HEARTBEAT_S:
             self._update()
         reap_orphans([child.pid for child in self._children.values()])
-
-    def _parts(self) -> list[tuple[str, dict[str, Any]]]:
-        return [
-            (source.component, part)
-            for source, reader in self._readers
-            for line in self._read(reader)
-            if (part := DIALECTS[source.dialect](line)) is not None
-        ]
-
-    def _read(self, reader: LineReader) -> list[str]:
-        try:
-            return reader.read()
-        except OSError as error:  # a disk over a network is away for a moment: the lines come later
-            self._complain(f"cannot read, trying again: {error}")
-            return []
 
     def _note_step(self, step: StepRecord) -> None:
         self._steps.add(step)
@@ -190,11 +176,22 @@ class Supervisor:
         for name, code in sorted(exits.items(), key=lambda item: item[1] == 0):
             if code == 0 and self._is_complete():
                 return Ending(State.SUCCEEDED)
-            how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
             missing = "complete weights of the last step" if self._is_last_step_done() else "its last step"
-            reason = f"{name} ended with {how} {self._done()}"
-            return Ending(State.FAILED, reason + (f", without {missing}" if code == 0 else ""), failed_component=name)
+            reason = self._how_it_ended(name, code) + (f", without {missing}" if code == 0 else "")
+            return Ending(State.FAILED, reason, failed_component=name)
         return None
+
+    def _told_of_failure(self) -> Ending | None:
+        """A component that the engine started, and says that it failed: the engine may take minutes to clean up."""
+        if (failure := self._follower.failure()) is None:
+            return None
+        name, code, component = failure
+        return Ending(State.FAILED, self._how_it_ended(name, code), failed_component=component)
+
+    def _how_it_ended(self, name: str, code: int) -> str:
+        told = -code in signal.valid_signals()  # what a log says may be any number
+        how = f"signal {-code} ({signal.strsignal(-code)})" if told else f"exit code {code}"
+        return f"{name} ended with {how} {self._done()}"
 
     def _stalled(self) -> Ending | None:
         """Everything is there, but a process does not exit: that must not take longer than the grace period."""
@@ -218,9 +215,10 @@ class Supervisor:
         """End everything that is still alive, and finish the reason with what was found."""
         log.info("ending: %s", ending.reason or ending.state)
         self._update(reason=ending.reason, stopped_by=ending.stopped_by, failed_component=ending.failed_component)
-        grace_s = self._plan.grace_s if ending.state is not State.FAILED else min(self._plan.grace_s, FAILURE_GRACE_S)
+        failed = ending.state is State.FAILED
+        grace_s = min(self._plan.grace_s, FAILURE_GRACE_S) if failed else self._plan.grace_s
         roots = [own_identity(), *(status.identity for status in self._record.components if status.identity)]
-        left = end_tree(roots, grace_s=grace_s, mark=self._record.mark, while_waiting=self._look_on)
+        left = end_tree(roots, grace_s=grace_s, mark=self._record.mark, at_once=failed, while_waiting=self._look_on)
         self._look_on(last=True)
         if ending.state is State.STOPPED and self._is_complete():
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
@@ -237,7 +235,7 @@ class Supervisor:
     def _look_on(self, *, last: bool = False) -> None:
         try:
             self._look()
-            for step in self._merger.flush() if last else ():
+            for step in self._follower.unfinished() if last else ():
                 self._note_step(step)
         except Exception:  # nothing that goes wrong in looking may keep the processes from being ended
             log.exception("a look failed while ending")
@@ -277,10 +275,6 @@ class Supervisor:
         if complaint != self._complaint:
             log.error("%s", complaint)
         self._complaint = complaint
-
-
-def _reader_of(source: MetricSource, directory: Path) -> LineReader:
-    return LineReader(directory / source.path, holding=HOLDING.get(source.dialect, b""))
 
 
 def main(directory: Path) -> int:

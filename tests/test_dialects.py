@@ -7,10 +7,10 @@ import pytest
 from rlguide.dialects import Stage, find_stage, message_of
 from rlguide.engines.replay import RECORDING
 from rlguide.history import History, StepMerger
-from rlguide.parsing import DIALECTS, HOLDING, parse_rollouts
+from rlguide.parsing import ALARMS, DIALECTS, HOLDING, parse_rollouts
 from rlguide.tail import LineReader
 
-ORCHESTRATOR, TRAINER = "prime-rl-0.5 orchestrator", "prime-rl-0.5 trainer"
+LAUNCHER, ORCHESTRATOR, TRAINER = (f"prime-rl-0.5 {name}" for name in ("launcher", "orchestrator", "trainer"))
 LOGS = {ORCHESTRATOR: RECORDING / "logs" / "orchestrator.log", TRAINER: RECORDING / "logs" / "trainer.log"}
 SAMPLED = (
     "08:05:01 SUCCESS Step 2 | Time: 7.19s | Reward: 0.1698 | Seq. Length: 184.3 tokens/sample | "
@@ -107,6 +107,49 @@ def test_json_logging_tells_the_same():
     said = {"timestamp": "2026-11-30T08:05:06+00:00", "level": "SUCCESS", "message": TRAINED.split("SUCCESS ")[1]}
 
     assert DIALECTS[TRAINER]("[trainer0]:" + json.dumps(said)) == DIALECTS[TRAINER](TRAINED)
+
+
+@pytest.mark.parametrize(
+    ("message", "failure"),
+    [
+        ("Error: Inference failed with exit code 1", ("inference", 1)),
+        ("Orchestrator failed with exit code -9", ("orchestrator", -9)),
+        ("Error: Env server reverse-text failed with exit code 137", ("env server reverse-text", 137)),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_the_launcher_says_which_component_failed(message: str, failure: tuple[str, int]):
+    said = {"level": "ERROR", "message": message}
+
+    assert ALARMS[LAUNCHER](f"08:02:29   ERROR {message}") == failure
+    assert ALARMS[LAUNCHER](json.dumps(said)) == failure
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Error: Inference failed with exit code 1",
+        "08:02:29    INFO Error: Inference failed with exit code 1",
+        "08:02:29   ERROR Error: Inference failed with exit code 1 and a half",
+        "08:02:29   ERROR Error: Inference failed with exit code one",
+        "08:02:29   ERROR Error:  failed with exit code 1",
+        f"08:02:29   ERROR Error: {'x' * 1000} failed with exit code 1",
+        f"08:02:29   ERROR Error: Inference failed with exit code {'9' * 5000}",
+        "The answer is 08:02:29   ERROR Error: Inference failed with exit code 1",
+    ],
+    ids=lambda line: line[:60],
+)
+def test_what_only_looks_like_a_failure_is_none(line: str):
+    assert ALARMS[LAUNCHER](line) is None
+
+
+@pytest.mark.parametrize("dialect", ALARMS)
+def test_every_line_about_a_failure_holds_the_bytes_by_which_it_is_found(dialect: str):
+    assert HOLDING[dialect] in b"08:02:29   ERROR Error: Inference failed with exit code 1"
+
+
+def test_a_recorded_run_that_went_well_raises_no_alarm():
+    assert not [line for line in LineReader(RECORDING / "logs" / "launcher.log").read() if ALARMS[LAUNCHER](line)]
 
 
 @pytest.mark.parametrize("name", ["launcher", "orchestrator", "trainer", "inference"])

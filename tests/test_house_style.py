@@ -18,7 +18,7 @@ PACKAGE_CODE_LINES = 6500
 5,000 until replay, accounts, the choice of GPUs and the checks of the machine were there, as planned."""
 REVIEWED = {
     "config.py": 390,  # one flat list of keys with their docstrings: reads best in one piece
-    "records.py": 515,  # one flat list of records with their docstrings
+    "records.py": 540,  # one flat list of records with their docstrings
 }
 """Longer files that were looked at: their own limits, with the reason."""
 

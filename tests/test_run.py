@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan
+from toy import ENGINE, FOREVER, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
 
 from rlguide.config import from_preset, load_config
 from rlguide.errors import ConfigError, LaunchError, RunDamaged, RunNotFound, RunOccupied, WaitTimeout
@@ -15,8 +15,6 @@ from rlguide.run import Run, attach, launch, list_runs
 from rlguide.store import StepLog, write_record
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-FOREVER = {"stop_steps_at": 2}
 
 
 @pytest.fixture
@@ -346,6 +344,30 @@ def test_steps_that_nobody_recorded_are_found_on_resume(directory: Path):
     run.resume().wait(30)
 
     assert [(step.step, step.attempt) for step in run.history.steps] == [(0, 1), (1, 1), (2, 2), (3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("saved", "arguments"), [((4, 5), ["--resume", "--step=5"]), ((), [])], ids=["a checkpoint", "none"]
+)
+def test_a_resume_names_the_newest_complete_checkpoint_where_the_engine_wants_its_number(
+    directory: Path, saved: tuple[int, ...], arguments: list[str]
+):
+    plan = toy_plan(directory, **FOREVER)
+    layout = plan.layout.model_copy(update={"checkpoint_markers": ("engine/checkpoints/step_{step}/whole",)})
+    run = launch(plan.model_copy(update={"layout": layout, "resume_args": ("--resume", "--step={step}")}))
+    after_steps(run, 2)
+    run.stop()
+    for step in (*saved, 6):
+        (directory / ENGINE / "checkpoints" / f"step_{step}").mkdir()
+    for step in saved:
+        (directory / ENGINE / "checkpoints" / f"step_{step}" / "whole").touch()
+
+    run.resume()
+
+    started = trainer_of(run).cmdline()
+    assert started[len(plan.processes[0].argv) :] == arguments
+    assert not (directory / ENGINE / "checkpoints" / "step_6").exists()
+    run.stop()
 
 
 def test_a_resume_first_ends_what_is_left_of_the_attempt_before(directory: Path):

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 from disks import full, needs_mount, small_disk
-from toy import after_steps, eventually, processes_below, toy_plan
+from toy import (
+    ENGINE,
+    FOREVER,
+    LAUNCHER,
+    after_steps,
+    eventually,
+    launcher_plan,
+    processes_below,
+    toy_plan,
+    trainer_of,
+    workers_of,
+)
 
 from rlguide.errors import Busy
 from rlguide.files import write_atomically
@@ -17,8 +28,6 @@ from rlguide.store import StepLog
 
 __all__ = ["small_disk"]
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-FOREVER = {"stop_steps_at": 2}
 
 
 @pytest.fixture
@@ -81,6 +90,77 @@ def test_when_one_component_dies_the_others_are_ended(directory: Path):
     assert (end.state, end.failed_component) == (State.FAILED, "inference")
     assert {status.name: status.exit_code for status in end.components}["inference"] == 4
     assert processes_below(directory) == []
+
+
+@pytest.mark.parametrize(
+    ("tells", "component"),
+    [("Inference", "inference"), ("Env server reverse-text", "launcher"), ("Teacher_inference", "launcher")],
+)
+def test_a_component_that_the_launcher_says_has_failed_fails_the_run(directory: Path, tells: str, component: str):
+    run = launch(launcher_plan(directory, tells=tells, clean_up_s=600, grace_s=0.5))
+    after_steps(run, 2)
+    (directory / ENGINE / "logs" / "inference.log").write_text("out of memory\n")
+
+    workers_of(directory)[0].kill()
+    eventually(lambda: run.record.failed_component, within_s=3)
+    end = run.wait(30)
+
+    assert end.state is State.FAILED
+    assert end.failed_component == component
+    assert end.reason == f"{tells.lower()} ended with signal 9 (Killed) after 2 of 3 steps"
+    assert run.tail(component)
+
+
+def test_what_the_launcher_said_counts_when_it_ends_at_the_same_time(directory: Path):
+    run = launch(launcher_plan(directory))
+    after_steps(run, 2)
+
+    workers_of(directory)[0].kill()
+    end = run.wait(30)
+
+    assert end.failed_component == "inference"
+    assert end.components[0].exit_code == 1
+
+
+def test_a_launcher_that_is_killed_is_named_itself(directory: Path):
+    run = launch(launcher_plan(directory))
+    after_steps(run, 2)
+
+    trainer_of(run).kill()
+    end = run.wait(30)
+
+    assert (end.failed_component, end.reason) == (
+        "launcher",
+        "launcher ended with signal 9 (Killed) after 2 of 3 steps",
+    )
+
+
+@pytest.mark.parametrize("limit", [{}, {"time_limit_s": 2}], ids=["stop", "time limit"])
+def test_components_that_the_stop_itself_ended_have_not_failed(directory: Path, limit: dict):
+    run = launch(launcher_plan(directory, **limit))
+    after_steps(run, 2)
+
+    end = run.wait(30) if limit else run.stop()
+
+    assert end.state is State.STOPPED
+    assert end.failed_component is None
+    assert "failed with exit code -15" in (directory / LAUNCHER).read_text()
+
+
+def test_what_a_launcher_said_before_a_resume_does_not_fail_the_next_attempt(directory: Path):
+    run = launch(launcher_plan(directory))
+    after_steps(run, 2)
+    workers_of(directory)[0].kill()
+    run.wait(30)
+    ready = (directory / LAUNCHER).read_text().count("ready")
+    run.resume()
+    eventually(lambda: (directory / LAUNCHER).read_text().count("ready") > ready)
+
+    log = directory / LAUNCHER
+    log.write_text("of two attempts\n" + log.read_text())  # so that it is read from its beginning again
+    workers_of(directory)[0].terminate()
+
+    assert run.wait(30).reason.startswith("inference ended with signal 15")
 
 
 def test_a_program_that_does_not_exist_fails_the_run_and_ends_the_others(directory: Path):

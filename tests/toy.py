@@ -60,6 +60,27 @@ def toy_plan(
     )
 
 
+FOREVER = {"stop_steps_at": 2}
+LAUNCHER = ENGINE / "logs" / "launcher.log"
+
+
+def launcher_plan(
+    directory: Path, *, tells: str = "Inference", logs: tuple[str, ...] = ("inference",), **more: Any
+) -> Plan:
+    """One process that starts the components itself, and says in its log that the one called `tells` failed."""
+    plan = toy_plan(directory, tells=tells, **({"workers": 2} | FOREVER | more))
+    launcher = plan.processes[0].model_copy(update={"name": "launcher", "log": LAUNCHER})
+    paths = {name: ENGINE / "logs" / f"{name}.log" for name in ("launcher", *logs)}
+    alarms = (MetricSource(component="launcher", path=LAUNCHER, dialect="prime-rl-0.5 launcher"),)
+    layout = plan.layout.model_copy(update={"logs": paths})
+    return plan.model_copy(update={"processes": (launcher,), "alarms": alarms, "layout": layout})
+
+
+def workers_of(directory: Path) -> list[psutil.Process]:
+    """The processes that the engine in `directory` started."""
+    return [psutil.Process(int(pid)) for pid in eventually((directory / ENGINE / "workers").read_text).split()]
+
+
 def toy_process(directory: Path, name: str, **behaviour: Any) -> Process:
     """A toy engine as one component; the trainer has the engine's folder, any other a folder of its own in it."""
     folder = directory / ENGINE / ("" if name == "trainer" else name)

@@ -21,6 +21,8 @@ DEFAULTS = {
     "flood_bytes": 0,  # printed before the first step
     "child": None,  # a word or several of "own session", "ignores SIGTERM", "forgets the mark", "orphan"
     "workers": 0,  # children in sessions of their own, as a launcher has; when one dies, it exits with 5
+    "tells": None,  # says that this component failed: when a worker died, with its exit code, and when asked to stop
+    "clean_up_s": 0.0,  # time between saying so of a worker and the exit with 1; nothing but a kill shortens it
     "burn": False,  # keeps a core busy instead of sleeping
     "ignore_sigterm": False,
     "save_s": 0.0,  # time that saving takes
@@ -52,13 +54,13 @@ def main() -> None:
     pause(behaviour["start_s"], asked)
     for step in range(first, behaviour["steps"]):
         while behaviour["stop_steps_at"] == step and not asked:
-            if any(worker.poll() is not None for worker in workers):
-                sys.exit(5)
+            if died := [code for worker in workers if (code := worker.poll()) is not None]:
+                sys.exit(clean_up(died[0], behaviour) if behaviour["tells"] else 5)
             time.sleep(0.02)
         if asked or behaviour["save_at"] == step:
             write_checkpoint(engine, step, behaviour)
         if asked:
-            sys.exit(0)
+            sys.exit(tell(-signal.SIGTERM, behaviour) if behaviour["tells"] else 0)
         if behaviour["exit_at"] == step:
             sys.exit(behaviour["exit_code"])
         pause(behaviour["step_s"], asked, burn=behaviour["burn"])
@@ -80,6 +82,19 @@ def start_child(engine: Path, kind: str) -> None:
         subprocess.Popen(argv, start_new_session="own session" in kind, env=environment)
     while not ready.exists():
         time.sleep(0.01)
+
+
+def tell(code: int, behaviour: dict) -> int:
+    """As the launcher of prime-rl does, in its own log; returns the exit code that it ends with."""
+    print(time.strftime("%H:%M:%S   ERROR"), f"Error: {behaviour['tells']} failed with exit code {code}", flush=True)
+    return 1
+
+
+def clean_up(code: int, behaviour: dict) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    exit_code = tell(code, behaviour)
+    time.sleep(behaviour["clean_up_s"])
+    return exit_code
 
 
 def pause(seconds: float, asked: list[int], *, burn: bool = False) -> None:
