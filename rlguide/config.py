@@ -54,8 +54,9 @@ class TrainSampling(Section):
 
 
 class EnvironmentArguments(Section):
-    dataset: Literal["rlguide", "hub"] = "rlguide"
-    """Training texts: `rlguide` (frozen, ship with the package) or `hub` (`PrimeIntellect/Reverse-Text-RL`)."""
+    dataset: Literal["rlguide", "hub"] | None = None
+    """Training texts: `rlguide` (frozen, ship with the package) or `hub` (`PrimeIntellect/Reverse-Text-RL`, the run
+    guide's). Unset, the engine's own: `rlguide` for trl, `hub` for prime-rl."""
 
 
 class Environment(Section):
@@ -93,7 +94,13 @@ class Optim(Section):
     """Learning rate, constant over the run."""
 
 
+class TrainerModel(Section):
+    attn: Literal["flash_attention_2", "flash_attention_3", "sdpa"] | None = None
+    """Attention of prime-rl's trainer; unset, its own choice, `flash_attention_2`."""
+
+
 class Trainer(Section):
+    model: TrainerModel = TrainerModel()
     optim: Optim = Optim()
 
 
@@ -105,6 +112,13 @@ class Checkpoints(Section):
 class Inference(Section):
     port: int = Field(8000, ge=1, le=65535)
     """Port of the engine's own inference server, where it has one."""
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    """Share of a GPU's memory that prime-rl's inference server takes; unset, its own choice, 0.9."""
+
+
+class PrimeRl(Section):
+    checkout: str | None = Field(None, min_length=1)
+    """Folder of prime-rl's checkout; unset, `$RLGUIDE_PRIME_RL`, else `~/prime-rl`."""
 
 
 class Replay(Section):
@@ -150,6 +164,7 @@ class RunConfig(Section):
     trainer: Trainer = Trainer()
     ckpt: Checkpoints = Checkpoints()
     inference: Inference = Inference()
+    prime_rl: PrimeRl = PrimeRl()
     replay: Replay = Replay()
     evaluation: EvaluationSettings = EvaluationSettings()
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from rlguide.redact import looks_secret
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HOST = "127.0.0.1"
+"""Where servers of ours listen: on this machine, and seen from nowhere else."""
+LOOPBACK = (HOST, "localhost", "::1")
 """Names of this machine, for which no proxy may be asked."""
 
 

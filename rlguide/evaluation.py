@@ -8,21 +8,22 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from rlguide import probe
+from rlguide import engines
 from rlguide.config import load_config
-from rlguide.engines.trl import torch_environment
+from rlguide.engines.base import Tools
+from rlguide.engines.trl import local_tools
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError
 from rlguide.files import refusals_told, write_atomically
-from rlguide.records import Comparison, EvalSample, Evaluation, Plan, Sampling
+from rlguide.ports import free_port
+from rlguide.records import Comparison, EvalSample, Evaluation, Sampling
 from rlguide.run import Run, attach
-from rlguide.server import serve
+from rlguide.server import serving
 from rlguide.slot import cpu_slot
 from rlguide.statistics import compare, sampling_inactive, summarise
 from rlguide.vf_eval import run_vf_eval
@@ -31,12 +32,8 @@ Which = Literal["warm start", "trained policy"]
 Progress = Callable[[str, int, int], object]
 """Called with what is measured, the rollouts done, and the rollouts in all."""
 
-GPU_CONCURRENCY = 32
 PROBE_BYTES = 2**20
 """What an evaluation writes at least; a disk without it is full."""
-SMALL_POLICY_MIB = 64
-"""Weights below this size answer one request at a time fastest on one thread: the two evaluations of the tiny policy
-take 38 s with one and 43 s with two, on two cores."""
 SLOT_WAIT_S = 10.0
 """A training that has just ended frees the processor within seconds."""
 
@@ -52,7 +49,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
     training has the processor.
     """
     run = run if isinstance(run, Run) else attach(run)
-    refuse_recording(run.record.plan)
+    _ = engines.tools(run.record.plan)
     _ = _trained_policy(run)  # says now, not after the first measurement, that there is none
     before = evaluate_one(run, "warm start", on_progress=on_progress)
     after = evaluate_one(run, "trained policy", on_progress=on_progress)
@@ -62,7 +59,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
 def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress | None = None) -> Evaluation:
     """Measure one policy of a run, or read the evaluation that is there; see `evaluate`."""
     run = run if isinstance(run, Run) else attach(run)
-    refuse_recording(run.record.plan)
+    tools = engines.tools(run.record.plan)
     asked = _asked(run, which)
     if kept := asked.kept():
         return kept
@@ -72,20 +69,13 @@ def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress |
         label=which,
         workdir=asked.stored.with_suffix(""),
         threshold=asked.threshold,
-        gpus=run.record.plan.gpus,
+        tools=tools,
         completed_updates=asked.updates,
         on_progress=on_progress,
     )
     with refusals_told("keep the evaluation", asked.stored.parent, EvaluationError):
         write_atomically(asked.stored, made.model_dump_json(indent=2) + "\n")
     return made
-
-
-def refuse_recording(plan: Plan) -> None:
-    """Raises `EvaluationError` for a run that plays a recording: there is no policy of it to measure or to try."""
-    if plan.recording:
-        told = f"{plan.directory.name!r} is a recording: it has no weights to measure or to try"
-        raise EvaluationError(told, hint="train one for real: engine = 'trl' runs on every machine")
 
 
 def kept_evaluation(run: Run, which: Which) -> Evaluation | None:
@@ -130,22 +120,24 @@ def evaluate_policy(
     label: str,
     workdir: Path,
     threshold: float = 0.5,
-    gpus: tuple[int, ...] = (),
+    tools: Tools | None = None,
     completed_updates: int | None = None,
     on_progress: Progress | None = None,
 ) -> Evaluation:
     """Measure `policy` (folder or Hub name) on the first held-out texts.
 
-    `workdir` gets the logs and vf-eval's own files, and is emptied first. Raises `ConfigError` for more texts than
-    there are, `ServerError` when the policy cannot be served, `EvaluationError` when the result would not be valid.
+    `tools` default to those of this Python, on the processor. `workdir` gets the logs and vf-eval's own files, and is
+    emptied first. Raises `ConfigError` for more texts than there are, `ServerError` when the policy cannot be served,
+    `EvaluationError` when the result would not be valid.
     """
-    texts = held_out(sampling.num_tasks)
+    texts, tools = held_out(sampling.num_tasks), tools or local_tools()
     report = on_progress or (showing() if showing else lambda *_: None)
     started = time.monotonic()
-    with nullcontext() if gpus else cpu_slot(f"an evaluation of the {label} in {workdir}", wait_s=SLOT_WAIT_S):
+    owner = f"an evaluation of the {label} in {workdir}"
+    with cpu_slot(owner, wait_s=SLOT_WAIT_S) if tools.exclusive_cpu else nullcontext():
         _empty(workdir)
         report(label, 0, sampling.num_tasks * sampling.rollouts_per_task)
-        samples = _sample(policy, sampling, workdir, gpus, lambda done, total: report(label, done, total))
+        samples = _sample(policy, sampling, workdir, tools, lambda done, total: report(label, done, total))
     if {sample.text for sample in samples} != set(texts):
         raise EvaluationError("vf-eval did not use the held-out texts", look=workdir)
     return Evaluation(
@@ -190,13 +182,6 @@ def stored_evaluation(path: Path, policy: str, sampling: Sampling, threshold: fl
     return stored if found == asked and not newer else None
 
 
-def serving_environment(policy: str, gpus: tuple[int, ...]) -> dict[str, str]:
-    """Variables of a child process that only generates: threads for the size of the policy, the Hub only if needed."""
-    weights_mib = sum(file.stat().st_size for file in Path(policy).glob("*.safetensors")) / 2**20
-    threads = 1 if 0 < weights_mib < SMALL_POLICY_MIB else probe.machine().cores
-    return torch_environment(threads, gpus, offline=Path(policy).is_dir())
-
-
 def notes(samples: tuple[EvalSample, ...], sampling: Sampling) -> tuple[str, ...]:
     """What a reader of the numbers should know, one sentence each."""
     found = []
@@ -222,24 +207,18 @@ def _trained_policy(run: Run) -> tuple[str, int]:
 
 
 def _sample(
-    policy: str,
-    sampling: Sampling,
-    workdir: Path,
-    gpus: tuple[int, ...],
-    on_progress: Callable[[int, int], object],
+    policy: str, sampling: Sampling, workdir: Path, tools: Tools, on_progress: Callable[[int, int], object]
 ) -> tuple[EvalSample, ...]:
-    with serve(
-        policy,
-        log=workdir / "server.log",
-        kind="vllm" if gpus and find_spec("vllm") else "transformers",
-        device="auto" if gpus else "cpu",
-        env=serving_environment(policy, gpus),
-        seed=sampling.seed or 0,
-    ) as endpoint:
+    port, log = free_port(), workdir / "server.log"
+    argv, env = tools.server(policy, port, sampling.seed or 0), tools.environment(policy)
+    with serving(argv, port=port, model=policy, log=log, env=env, ready_s=tools.ready_s) as endpoint:
         return run_vf_eval(
             endpoint,
             sampling,
             workdir / "vf-eval",
-            concurrency=GPU_CONCURRENCY if gpus else 1,
+            program=tools.vf_eval(),
+            arguments=tools.arguments,
+            env=env,
+            concurrency=tools.concurrency,
             on_progress=on_progress,
         )

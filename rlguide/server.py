@@ -10,21 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import psutil
 
-from rlguide.child import TAIL_LINES, program, running
+from rlguide.child import TAIL_LINES, running
+from rlguide.environ import HOST
 from rlguide.environment.reward import prompt_messages
 from rlguide.errors import ServerError
 from rlguide.tail import last_lines
 
-Kind = Literal["transformers", "vllm"]
-HOST = "127.0.0.1"
-READY_S = {"transformers": 120.0, "vllm": 600.0}
-"""Seconds until a server must be ready: several times the 6 s of `transformers serve` with a small model, and vLLM's
-compilation on a first start."""
 ANSWER_S = 120.0
 """Seconds that one short completion may take; it may have to wait for a long one."""
 POLL_S = 0.1
@@ -78,56 +73,17 @@ class Endpoint:
 
 
 @contextmanager
-def serve(
-    policy: str,
-    *,
-    log: Path,
-    kind: Kind = "transformers",
-    device: str = "cpu",
-    env: Mapping[str, str] | None = None,
-    seed: int = 0,
-) -> Iterator[Endpoint]:
-    """Serve `policy` (folder or Hub name) on a free port of the loopback interface.
-
-    `seed` starts the server's random numbers. Raises `EngineMissing` when the server is not installed and `ServerError`
-    when it does not come up.
-    """
-    port = free_port()
-    argv = command(kind, policy, port=port, seed=seed, device=device)
-    with serving(argv, port=port, model=policy, log=log, env=env, ready_s=READY_S[kind]) as endpoint:
-        yield endpoint
-
-
-def command(kind: Kind, policy: str, *, port: int, seed: int, device: str) -> tuple[str, ...]:
-    """Program and arguments. Both servers are given the model at the start and refuse every other name.
-
-    No continuous batching in transformers: it keeps the first request's temperature for all, and took 9 GB of memory
-    and 6 s for its first completion, more than it saves on a hundred.
-    """
-    address = ("--host", HOST, "--port", str(port))
-    if kind == "vllm":
-        return *program("vllm"), "serve", policy, *address, "--seed", str(seed)
-    return *program("transformers"), "serve", policy, *address, "--default-seed", str(seed), "--device", device
-
-
-@contextmanager
 def serving(
     argv: Sequence[str], *, port: int, model: str, log: Path, ready_s: float, env: Mapping[str, str] | None = None
 ) -> Iterator[Endpoint]:
-    """Run a server program until the block ends; see `serve`."""
+    """Serve `model` with a program on a loopback port until the block ends.
+
+    Raises `OSError` when it cannot be started and `ServerError` when it is not ready within `ready_s` seconds.
+    """
     with running(argv, log, env=env) as child:
         endpoint = Endpoint(url=f"http://{HOST}:{port}/v1", model=model, process=child, log=log)
         _wait_until_ready(endpoint, ready_s)
         yield endpoint
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on, in IPv4 or IPv6: `localhost` means either."""
-    while True:
-        with socket.create_server((HOST, 0)) as listener:
-            port = listener.getsockname()[1]
-        if not _answers("::1", port):
-            return port
 
 
 def _wait_until_ready(endpoint: Endpoint, ready_s: float) -> None:

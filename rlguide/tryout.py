@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
@@ -12,15 +11,17 @@ from typing import Any
 from rlguide import engines
 from rlguide.child import TAIL_LINES, running
 from rlguide.config import RunConfig
-from rlguide.environment.reward import reward
+from rlguide.engines.base import Tools
+from rlguide.engines.trl import local_tools
+from rlguide.environment.reward import prompt_messages, reward
 from rlguide.errors import ConfigError, EvaluationError, TextError
-from rlguide.evaluation import refuse_recording, serving_environment
-from rlguide.paths import TINY_POLICY
+from rlguide.paths import PACKAGE, TINY_POLICY
 from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
 from rlguide.slot import cpu_slot
 from rlguide.tail import last_lines
 
+PROGRAM = PACKAGE / "programs" / "complete.py"
 TIME_LIMIT_S = 300.0
 MAX_CHARACTERS = 500
 """Of a text to try; far longer than any text of the task, and all that a reader waits for."""
@@ -41,22 +42,26 @@ def try_text(run: Run | RunConfig | Path | str, text: str, *, samples: int = 0) 
     else:
         run = run if isinstance(run, Run) else attach(run)
         plan, weights = run.record.plan, run.weights
-    refuse_recording(plan)
+    tools = engines.tools(plan)
     policies = {"warm start": plan.policy} | ({} if weights is None else {"trained policy": str(weights)})
-    return try_policies(policies, text, samples=samples, gpus=plan.gpus)
+    return try_policies(policies, text, samples=samples, tools=tools)
 
 
 def try_policies(
-    policies: Mapping[str, str], text: str, *, samples: int = 0, seed: int = 0, gpus: tuple[int, ...] = ()
+    policies: Mapping[str, str], text: str, *, samples: int = 0, seed: int = 0, tools: Tools | None = None
 ) -> Trial:
-    """What each of `policies` (label → folder or Hub name) makes of `text`; see `try_text`."""
+    """What each of `policies` (label → folder or Hub name) makes of `text`; see `try_text`.
+
+    `tools` default to those of this Python, on the processor.
+    """
+    tools = tools or local_tools()
     if not 0 <= samples <= MAX_SAMPLES:
         raise ConfigError(f"samples = {samples}: from 0 to {MAX_SAMPLES} can be drawn")
     owner = f"trying a text with {[*policies.values()][-1]}"
     for policy in policies.values():
         require_spellable(policy, text)
-    with nullcontext() if gpus else cpu_slot(owner):
-        answers = _complete(list(policies.values()), text, samples, seed, gpus)
+    with cpu_slot(owner) if tools.exclusive_cpu else nullcontext():
+        answers = _complete(list(policies.values()), text, samples, seed, tools)
     attempts = [
         Attempt(
             label=label,
@@ -117,15 +122,15 @@ def _tokenizer(policy: str) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _complete(policies: list[str], text: str, samples: int, seed: int, gpus: tuple[int, ...]) -> list[dict]:
+def _complete(policies: list[str], text: str, samples: int, seed: int, tools: Tools) -> list[dict]:
     """One answer a policy, from one child process."""
     with tempfile.TemporaryDirectory(prefix="rlguide-") as name:
         folder = Path(name)
-        texts, out, log = folder / "texts.json", folder / "out.json", folder / "complete.log"
-        texts.write_text(json.dumps([text]), encoding="utf-8")
-        options = ("--texts", str(texts), "--out", str(out), "--samples", str(samples), "--seed", str(seed))
-        argv = (sys.executable, "-P", "-m", "rlguide.programs.complete", *policies, *options)
-        with running(argv, log, env=serving_environment(policies[0], gpus)) as child:
+        chats, out, log = folder / "chats.json", folder / "out.json", folder / "complete.log"
+        chats.write_text(json.dumps([prompt_messages(text)]), encoding="utf-8")
+        options = ("--chats", str(chats), "--out", str(out), "--samples", str(samples), "--seed", str(seed))
+        argv = (tools.python, "-P", str(PROGRAM), *policies, *options)
+        with running(argv, log, env=tools.environment(policies[0])) as child:
             try:
                 ended = f"exit code {child.wait(TIME_LIMIT_S)}"
             except subprocess.TimeoutExpired:

@@ -3,11 +3,11 @@
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlguide.child import TAIL_LINES, program, running
+from rlguide.child import TAIL_LINES, running
 from rlguide.environ import bypassing
 from rlguide.errors import EvaluationError
 from rlguide.records import EvalSample, Sampling
@@ -39,17 +39,21 @@ def run_vf_eval(
     folder: Path,
     *,
     on_progress: Progress,
+    program: Sequence[str],
+    arguments: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
     concurrency: int = 1,
     stall_s: float = STALL_S,
 ) -> tuple[EvalSample, ...]:
     """Evaluate what `endpoint` serves on the environment's evaluation rows; `folder` must not exist yet.
 
+    `program` is the command of vf-eval, `arguments` are the environment's own, and `env` are variables for both.
     Raises `EvaluationError` when vf-eval fails or takes too long, and `ServerError` when the server does.
     """
     log = folder / "vf-eval.log"
-    argv, env = command(endpoint, sampling, folder, concurrency=concurrency), ENVIRONMENT | bypassing("*")
+    argv = (*program, *options(endpoint, sampling, folder, arguments=arguments or {}, concurrency=concurrency))
     try:
-        with running(argv, log, env=env) as child:
+        with running(argv, log, env={**(env or {}), **ENVIRONMENT, **bypassing("*")}) as child:
             _wait(child, endpoint, sampling, log, on_progress=on_progress, stall_s=stall_s)
     finally:
         redact_files(folder)
@@ -63,9 +67,11 @@ def run_vf_eval(
     return samples
 
 
-def command(endpoint: Endpoint, sampling: Sampling, folder: Path, *, concurrency: int) -> tuple[str, ...]:
-    """Program and arguments. One rollout at a time keeps the order of random numbers, and so the result, fixed."""
-    options = {
+def options(
+    endpoint: Endpoint, sampling: Sampling, folder: Path, *, arguments: Mapping[str, Any], concurrency: int
+) -> tuple[str, ...]:
+    """What vf-eval is asked for; its releases 0.1.14 and 0.3 understand the same."""
+    pairs = {
         "--model": endpoint.model,
         "--api-base-url": endpoint.url,
         "--api-key-var": "RLGUIDE_NO_KEY",  # unset: the client then sends a dummy
@@ -79,7 +85,9 @@ def command(endpoint: Endpoint, sampling: Sampling, folder: Path, *, concurrency
         "--output-dir": folder,
     }
     flags = ("--save-results", "--independent-scoring", "--disable-env-server", "--disable-tui")
-    return *program("vf-eval"), "reverse-text", *(str(part) for pair in options.items() for part in pair), *flags
+    if arguments:
+        pairs["--env-args"] = json.dumps(arguments)
+    return "reverse-text", *(str(part) for pair in pairs.items() for part in pair), *flags
 
 
 def total(sampling: Sampling) -> int:

@@ -14,9 +14,9 @@ from rlguide.checks import check_machine
 from rlguide.config import Wandb, load_config
 from rlguide.engines import plan as planned
 from rlguide.errors import ConfigError
+from rlguide.ports import free_port
 from rlguide.records import Status
 from rlguide.run import attach, launch
-from rlguide.server import free_port
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -11,13 +11,15 @@ from finished import finished_run
 from toy import toy_plan
 
 from rlguide import tryout
+from rlguide.child import program
 from rlguide.config import load_config, write_config
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError, ServerError, TextError
 from rlguide.evaluation import evaluate, evaluate_one, held_out, notes, stored_evaluation
 from rlguide.paths import TINY_POLICY, RunFiles
+from rlguide.ports import free_port
 from rlguide.records import EvalSample, Evaluation, RunRecord, Sampling, State
-from rlguide.server import free_port, serving
+from rlguide.server import serving
 from rlguide.statistics import summarise
 from rlguide.store import write_record
 from rlguide.tryout import LEARNED_CHARACTERS, require_spellable, try_policies
@@ -38,7 +40,12 @@ def measured(
     seen = progress if progress is not None else []
     with serving(argv, port=port, model="stub", log=folder / "server.log", ready_s=20) as endpoint:
         return run_vf_eval(
-            endpoint, sampling, folder / "vf-eval", on_progress=lambda *done: seen.append(done), stall_s=stall_s
+            endpoint,
+            sampling,
+            folder / "vf-eval",
+            program=program("vf-eval"),
+            on_progress=lambda *done: seen.append(done),
+            stall_s=stall_s,
         )
 
 
@@ -161,7 +168,7 @@ def files(tmp_path: Path) -> RunFiles:
     files = RunFiles(tmp_path / "outputs" / "a-run")
     policy = tmp_path / "policy"
     policy.mkdir()
-    plan = toy_plan(files.directory).model_copy(update={"policy": str(policy)})
+    plan = toy_plan(files.directory).model_copy(update={"policy": str(policy), "engine": "trl"})
     weights = files.directory / plan.layout.weights / "step_3"
     weights.mkdir(parents=True)
     (weights / plan.layout.weights_marker).touch()

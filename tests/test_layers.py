@@ -15,6 +15,7 @@ LAYERS = (
     {
         "supervisor",
         "process",
+        "family",
         "child",
         "tail",
         "probe",

@@ -9,7 +9,7 @@ import pytest
 from toy import after_steps, eventually
 
 from rlguide import engines
-from rlguide.config import load_config
+from rlguide.config import from_preset, load_config
 from rlguide.display import stage_of
 from rlguide.engines.replay import RECORDING
 from rlguide.errors import EvaluationError
@@ -103,7 +103,7 @@ def test_the_configuration_decides_nothing_but_speed_and_time_limit(tmp_path: Pa
 
 def test_the_engine_is_never_chosen_unasked():
     assert engines.AUTO != "replay"
-    assert engines.ENGINES["replay"].missing() is None
+    assert engines.ENGINES["replay"].missing(from_preset("tiny")) is None
 
 
 def test_it_is_called_a_recording_wherever_it_is_shown(played: Run):

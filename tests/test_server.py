@@ -16,8 +16,10 @@ import psutil
 import pytest
 
 from rlguide.child import program
+from rlguide.engines.trl import server
 from rlguide.errors import EngineMissing, ServerError
-from rlguide.server import Endpoint, command, free_port, serving
+from rlguide.ports import free_port
+from rlguide.server import Endpoint, serving
 
 STUB = Path(__file__).with_name("stub_server.py")
 MODEL = "our/model"
@@ -181,7 +183,7 @@ def test_a_program_that_is_not_installed_is_named_with_the_command_that_installs
 
 
 def test_transformers_is_started_with_its_model_so_that_it_refuses_every_other():
-    argv = command("transformers", "/some/policy", port=4242, seed=7, device="cpu")
+    argv = server("transformers", "/some/policy", 4242, 7, device="cpu")
 
     assert argv[2:] == (
         *("serve", "/some/policy", "--host", "127.0.0.1", "--port", "4242"),

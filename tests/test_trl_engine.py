@@ -42,7 +42,7 @@ def test_the_engine_file_speaks_the_guides_vocabulary():
     assert rl["orchestrator"]["batch_size"] == 128
     assert rl["orchestrator"]["rollouts_per_example"] == 16
     assert rl["orchestrator"]["train"]["sampling"]["max_completion_tokens"] == 128
-    assert rl["orchestrator"]["train"]["env"] == [{"id": "reverse-text", "args": {"dataset": "rlguide"}}]
+    assert rl["orchestrator"]["train"]["env"] == [{"id": "reverse-text", "args": {}}]
     assert rl["trainer"]["optim"]["lr"] == 3e-4
     assert rl["ckpt"] == {}
 

@@ -33,7 +33,7 @@ def toy_plan(
 ) -> Plan:
     """What the toy engine would do in `directory`; `behaviour` as in `toy_engine.DEFAULTS`."""
     return Plan(
-        engine="toy",
+        engine="trl",
         release="toy 1",
         policy="none",
         directory=directory,

@@ -5,15 +5,18 @@ from pathlib import Path
 
 from rlguide import probe
 from rlguide.config import RunConfig
-from rlguide.engines.base import Engine
+from rlguide.engines.base import Engine, Tools
+from rlguide.engines.prime_rl import ROLES, PrimeRl
 from rlguide.engines.replay import Replay
 from rlguide.engines.trl import Trl
-from rlguide.errors import ConfigError, EngineMissing
-from rlguide.paths import absolute, outputs_root
+from rlguide.errors import ConfigError, EngineMissing, RlguideError
+from rlguide.gpus import free_gpus
+from rlguide.paths import RunFiles, absolute, outputs_root
 from rlguide.records import Machine, Plan
+from rlguide.store import read_record
 from rlguide.view.written import written
 
-ENGINES: dict[str, Engine] = {"trl": Trl(), "replay": Replay()}
+ENGINES: dict[str, Engine] = {"trl": Trl(), "prime-rl": PrimeRl(), "replay": Replay()}
 """Name in the configuration → engine."""
 
 AUTO = "trl"
@@ -26,15 +29,40 @@ def plan(config: RunConfig, directory: Path | None = None, *, machine: Machine |
     `directory` defaults to the run's own folder below the outputs folder, `machine` to this one.
     Raises `EngineMissing` when the engine does not run here, and `ConfigError` when it cannot run this configuration.
     """
-    machine = machine or probe.machine()
-    engine, why = choose(config, machine)
     directory = _usable(absolute(directory or outputs_root() / config.run_name))
+    held = _plan_there(directory)
+    machine = _with_held_free(machine or probe.machine(), held)
+    engine, why = choose(config, machine)
     made = engine.plan(config, directory, machine=machine)
     wandb_user = (config.wandb.expected_user or "*") if config.wandb.mode == "online" else None
     files = {"config.toml": config.to_toml()} | made.files
     changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())
     found = {"notes": (why, *made.notes), "files": files, "wandb_user": wandb_user, "changes": changes}
+    if held and held.fingerprint == made.fingerprint:
+        found |= {name: getattr(held, name) for name in ("processes", "files", "ports", "notes")}
     return made.model_copy(update=found)
+
+
+def tools(plan: Plan) -> Tools:
+    """The programs for the policies of a run. Raises `EvaluationError` for a recording, which has none."""
+    return find_engine(plan.engine).tools(plan)
+
+
+def _plan_there(directory: Path) -> Plan | None:
+    """The plan of the run that `directory` holds: the same plan again is that run, on its GPUs and its port."""
+    try:
+        return read_record(RunFiles(directory)).plan
+    except RlguideError:  # none there, or not to be read: a launch tells more
+        return None
+
+
+def _with_held_free(machine: Machine, held: Plan | None) -> Machine:
+    """`machine` as the run that is there found it: its own GPUs first, as if nobody were on them."""
+    if held is None or not held.gpus:
+        return machine
+    own = [gpu for gpu in machine.gpus if gpu.index in held.gpus]
+    freed = [gpu.model_copy(update={"owners": (), "free_gib": gpu.memory_gib}) for gpu in own]
+    return machine.model_copy(update={"gpus": (*freed, *(gpu for gpu in machine.gpus if gpu not in own))})
 
 
 def _usable(directory: Path) -> Path:
@@ -52,15 +80,26 @@ def _usable(directory: Path) -> Path:
 
 def choose(config: RunConfig, machine: Machine) -> tuple[Engine, str]:
     """The engine for `config` on `machine`, and one sentence that says why. Raises `EngineMissing`."""
-    engine = require_installed(AUTO if config.engine == "auto" else config.engine)
-    asked = "chosen automatically" if config.engine == "auto" else "as configured"
-    return engine, f"Engine {engine.name}, {asked}; GPUs seen: {_seen(machine)}."
+    name, why = (config.engine, "as configured") if config.engine != "auto" else fitting(config, machine)
+    engine = require_installed(name, config)
+    return engine, f"Engine {name}, {why}; GPUs seen: {_seen(machine)}."
 
 
-def require_installed(name: str) -> Engine:
+def fitting(config: RunConfig, machine: Machine) -> tuple[str, str]:
+    """The engine that makes most of `machine`, and why."""
+    free = len(free_gpus(machine.gpus))
+    if free < len(ROLES) or (config.gpus and len(config.gpus) < len(ROLES)):
+        return AUTO, "chosen automatically"
+    problem = ENGINES["prime-rl"].missing(config)
+    if problem:
+        return AUTO, f"chosen automatically, because prime-rl, for {free} free GPUs, is not ready ({problem})"
+    return "prime-rl", f"chosen automatically for {free} free GPUs"
+
+
+def require_installed(name: str, config: RunConfig | None = None) -> Engine:
     """The engine called `name`. Raises `EngineMissing` when there is none or its packages are not installed."""
     engine = find_engine(name)
-    if problem := engine.missing():
+    if problem := engine.missing(config or RunConfig()):
         raise EngineMissing(f"the {name} engine cannot run here: {problem}", hint="`rlguide doctor` tells more")
     return engine
 

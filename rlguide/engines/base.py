@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,16 +11,38 @@ from rlguide.config import RunConfig
 from rlguide.records import Machine, Plan
 
 
+@dataclass(frozen=True)
+class Tools:
+    """The programs with which the policies of a run are served, measured and tried."""
+
+    server: Callable[[str, int, int], tuple[str, ...]]
+    """Command of a server for a policy (folder or Hub name), its port, and the seed of its random numbers."""
+    ready_s: float
+    """Seconds until the server must have made a completion."""
+    vf_eval: Callable[[], tuple[str, ...]]
+    """Command of verifiers' `vf-eval`. Raises `EngineMissing`, as `server` does, where it is not installed."""
+    python: str
+    """A Python that has torch and transformers."""
+    environment: Callable[[str], dict[str, str]]
+    """Variables for the programs above, by policy."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Of verifiers' environment, so that it evaluates on the held-out texts."""
+    concurrency: int = 1
+    """Requests at a time; one keeps the order of random numbers, and so the result, fixed."""
+    exclusive_cpu: bool = True
+    """True when the programs compute on the processor."""
+
+
 class Engine(Protocol):
     """One training framework behind rlguide's interface."""
 
     name: str
 
-    def missing(self) -> str | None:
-        """Why the engine cannot run in this installation, with the command that mends it; `None` when it can."""
+    def missing(self, config: RunConfig) -> str | None:
+        """Why the engine cannot run here, with the command that mends it; `None` when it can."""
 
-    def release(self) -> str:
-        """Version of the framework, for example `trl 1.16.0`."""
+    def tools(self, plan: Plan) -> Tools:
+        """The programs for the policies of a planned run. Raises `EvaluationError` when there are none."""
 
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         """What a launch of `config` in `directory` would start on `machine`. Pure: reads and changes nothing.

@@ -1,14 +1,29 @@
-"""What prime-rl is at the run guide's release: its configuration file, and where it puts things."""
+"""The `prime-rl` engine: prime-rl at the run guide's release, on two GPUs of one machine. It plans; prime-rl's own
+launcher does the work.
+"""
 
+import os
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tomlkit
 
+from rlguide.checkout import find_checkout, release_of, require_supported, venv_bin
 from rlguide.config import RunConfig
-from rlguide.records import Layout, MetricSource
+from rlguide.engines.base import Tools, fingerprint
+from rlguide.engines.policy import find_policy
+from rlguide.environ import HOST
+from rlguide.environment.generator import FOLDER as TEXTS
+from rlguide.errors import ConfigError, EngineMissing
+from rlguide.gpus import free_gpus
+from rlguide.ports import free_port
+from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 DEFAULT_PORT = 8000
+ROLES = ("inference", "trainer")
+"""Who gets the first and the second GPU: the launcher deals them out in this order."""
 ENGINE = Path("engine")
 LOGS = ENGINE / "logs"
 LAYOUT = Layout(
@@ -24,35 +39,189 @@ METRICS = tuple(
     for name in ("orchestrator", "trainer")
 )
 
+GRACE_S = 260.0
+"""prime-rl's launcher ends its four children one after the other and gives each 60 s; before that it waits up to 5 s
+for each of three threads: https://github.com/PrimeIntellect-ai/prime-rl, utils/process.py at 024abb204."""
+START_UP_S, ROLLOUT_S, SAVE_S = 110.0, 0.027, 65.0
+"""Boot with the first step, seconds a rollout, and the checkpoint: of the guide's run of a 0.6 B policy on two H100."""
+READY_S = 600.0
+"""vLLM compiles on a first start; with a small policy it took 60 s."""
+CONCURRENCY = 32
+
+
+class PrimeRl:
+    """prime-rl's launcher with its own virtual environment."""
+
+    name = "prime-rl"
+
+    def missing(self, config: RunConfig) -> str | None:
+        try:
+            checkout = find_checkout(config.prime_rl.checkout)
+            if checkout is None:
+                return "there is no checkout of prime-rl here; make one with: rlguide install --engine prime-rl"
+            require_supported(checkout)
+        except (ConfigError, EngineMissing) as error:
+            return f"{error.message}; {error.hint}"
+        absent = [name for name in ("rl", "inference", "vf-eval") if not (venv_bin(checkout) / name).is_file()]
+        told = f"{checkout} is not installed: there is no {', '.join(absent)} in {venv_bin(checkout)}"
+        return f"{told}; install with: rlguide install --engine prime-rl" if absent else None
+
+    def tools(self, plan: Plan) -> Tools:
+        programs = Path(plan.processes[0].argv[0]).parent
+        return Tools(
+            server=partial(server, programs),
+            ready_s=READY_S,
+            vf_eval=lambda: (str(programs / "vf-eval"),),
+            python=str(programs / "python"),
+            environment=lambda policy: _environment(programs, plan.gpus[:1], offline=Path(policy).is_dir()),
+            arguments=_texts("test"),
+            concurrency=CONCURRENCY,
+            exclusive_cpu=False,
+        )
+
+    def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
+        checkout = find_checkout(config.prime_rl.checkout)
+        assert checkout is not None  # `missing` was asked before
+        policy, release = find_policy(config.model.name), str(release_of(checkout))
+        gpus, port = _choose_gpus(config, machine), free_port(config.inference.port)
+        return Plan(
+            engine=self.name,
+            release=f"prime-rl, {release}",
+            policy=policy,
+            directory=directory,
+            processes=(_launcher(config, directory, checkout, policy, gpus),),
+            resume_args=("--ckpt.resume-step", "{step}"),
+            files={"rl.toml": rl_toml(config.replace({"inference.port": port}), policy)},
+            metrics=METRICS,
+            layout=LAYOUT,
+            max_steps=config.max_steps,
+            batch_size=config.orchestrator.batch_size,
+            time_limit_s=config.time_limit_s,
+            grace_s=GRACE_S,
+            exclusive_cpu=False,
+            gpus=gpus,
+            ports={"inference": port},
+            precision="bfloat16",
+            attention=config.trainer.model.attn or "flash_attention_2",
+            estimate_s=START_UP_S + config.max_steps * config.orchestrator.batch_size * ROLLOUT_S + SAVE_S,
+            notes=_notes(config, checkout, gpus, port),
+            fingerprint=fingerprint(engine=self.name, release=release, config=rl_toml(config, policy)),
+        )
+
+
+def _choose_gpus(config: RunConfig, machine: Machine) -> tuple[int, ...]:
+    """One GPU for each of `ROLES`, in that order: those asked for, or the first free ones."""
+    there = {gpu.index: gpu for gpu in machine.gpus}
+    seen = ", ".join(map(str, there)) or "none"
+    if config.gpus is None:
+        free = tuple(gpu.index for gpu in free_gpus(machine.gpus))
+        if len(free) < len(ROLES):
+            named = ", ".join(map(str, free)) or "none"
+            told = f"the prime-rl engine needs {len(ROLES)} free GPUs (seen: {seen}; free: {named})"
+            raise ConfigError(told, hint="end what is on the others, or use engine = 'trl'; `rlguide doctor` shows who")
+        return tuple(sorted(free[: len(ROLES)]))
+    if len(config.gpus) != len(ROLES):
+        hint = "name two, the first for the inference server, the second for the trainer"
+        raise ConfigError(f"gpus = {config.gpus}: the prime-rl engine uses {len(ROLES)} GPUs", hint=hint)
+    if absent := [index for index in config.gpus if index not in there]:
+        raise ConfigError(f"gpus = {config.gpus}: no GPU {absent[0]} here (seen: {seen})", hint="leave gpus out")
+    return tuple(config.gpus)
+
+
+def _launcher(config: RunConfig, directory: Path, checkout: Path, policy: str, gpus: Sequence[int]) -> Process:
+    offline = Path(policy).is_absolute() and config.environment.args.dataset == "rlguide"
+    return Process(
+        name="launcher",
+        argv=(str(venv_bin(checkout) / "rl"), "@", str(directory / "rl.toml"), "--output-dir", str(directory / ENGINE)),
+        env=_environment(venv_bin(checkout), gpus, offline=offline),
+        log=LAYOUT.logs["launcher"],
+    )
+
+
+def _environment(programs: Path, gpus: Sequence[int], *, offline: bool) -> dict[str, str]:
+    """Variables for prime-rl's programs: they find each other by name, and count GPUs as the bus does.
+
+    A notebook's kernel names a backend of matplotlib that another Python may not have.
+    """
+    return {
+        "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
+        "VIRTUAL_ENV": str(programs.parent),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+        "MPLBACKEND": "agg",
+        "PYTHONUNBUFFERED": "1",
+    } | ({"HF_HUB_OFFLINE": "1"} if offline else {})
+
+
+def server(programs: Path, policy: str, port: int, seed: int) -> tuple[str, ...]:
+    """Command of prime-rl's inference server for one policy."""
+    address = ("--server.host", HOST, "--server.port", str(port))
+    return str(programs / "inference"), "--model.name", policy, *address, "--seed", str(seed)
+
+
+def _notes(config: RunConfig, checkout: Path, gpus: Sequence[int], port: int) -> tuple[str, ...]:
+    texts = "the Hub's, as in the run guide" if config.environment.args.dataset != "rlguide" else "those of rlguide"
+    wanted = config.inference.port
+    return (
+        f"GPU {gpus[0]} serves the policy (inference), GPU {gpus[1]} updates it (trainer).",
+        *([] if port == wanted else [f"Port {wanted} is taken here; the inference server gets {port}."]),
+        f"Programs: {venv_bin(checkout)}; texts to train on: {texts}.",
+        "Sampling runs ahead of the trainer, so that two runs of one seed differ a little.",
+        "A run that is stopped before a checkpoint keeps no weights: prime-rl saves nothing when it is ended.",
+    )
+
 
 def rl_toml(config: RunConfig, policy: str) -> str:
     """The text of prime-rl's `rl.toml` for `config`, key by key as in the run guide; `policy` is a folder or Hub name.
 
     What `config` leaves at prime-rl's own default is not written.
     """
-    orchestrator, sampling, port = config.orchestrator, config.orchestrator.train.sampling, config.inference.port
-    samples: dict[str, Any] = {"max_completion_tokens": sampling.max_completion_tokens}
-    if sampling.temperature != 1:
-        samples["temperature"] = sampling.temperature
-    sampler: dict[str, Any] = {
-        "batch_size": orchestrator.batch_size,
-        "rollouts_per_example": orchestrator.rollouts_per_example,
-        "train": {"sampling": samples, "env": [{"id": config.environment.id}]},
-    }
-    if port != DEFAULT_PORT:
-        sampler["client"] = {"base_url": [f"http://localhost:{port}/v1"]}
     return tomlkit.dumps(
         {
             "max_steps": config.max_steps,
             "seq_len": config.seq_len,
             "model": {"name": policy},
             **_wandb(config),
-            "orchestrator": sampler,
-            "trainer": {"optim": {"lr": config.trainer.optim.lr}},
-            "ckpt": {} if config.ckpt.interval is None else {"interval": config.ckpt.interval},
-            "inference": {} if port == DEFAULT_PORT else {"server": {"port": port}},
+            "orchestrator": _orchestrator(config),
+            "trainer": _given(model=_given(attn=config.trainer.model.attn))
+            | {"optim": {"lr": config.trainer.optim.lr}},
+            "ckpt": _given(interval=config.ckpt.interval),
+            "inference": _inference(config),
         }
     )
+
+
+def _texts(split: str) -> dict[str, str]:
+    """Arguments with which the Hub's environment reads the packaged texts instead of its own."""
+    return {"dataset_name": str(TEXTS), "dataset_split": split}
+
+
+def _given(**table: Any) -> dict[str, Any]:
+    """What of a table is set."""
+    return {key: value for key, value in table.items() if value not in (None, {})}
+
+
+def _orchestrator(config: RunConfig) -> dict[str, Any]:
+    orchestrator, port = config.orchestrator, config.inference.port
+    sampling = orchestrator.train.sampling
+    samples = {"max_completion_tokens": sampling.max_completion_tokens}
+    samples |= _given(temperature=None if sampling.temperature == 1 else sampling.temperature)
+    ours = (
+        {"dataset_name": str(TEXTS), "dataset_split": "train"} if config.environment.args.dataset == "rlguide" else {}
+    )
+    return {
+        "batch_size": orchestrator.batch_size,
+        "rollouts_per_example": orchestrator.rollouts_per_example,
+        "train": {"sampling": samples, "env": [{"id": config.environment.id} | _given(args=ours)]},
+        **_given(seed=config.seed or None),
+        **({} if port == DEFAULT_PORT else {"client": {"base_url": [f"http://localhost:{port}/v1"]}}),
+    }
+
+
+def _inference(config: RunConfig) -> dict[str, Any]:
+    port, share = config.inference.port, config.inference.gpu_memory_utilization
+    server = _given(server=_given(port=None if port == DEFAULT_PORT else port))
+    return server | _given(gpu_memory_utilization=share, seed=config.seed or None)
 
 
 def _wandb(config: RunConfig) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.config import RunConfig
-from rlguide.engines.base import fingerprint
+from rlguide.engines.base import Tools, fingerprint
 from rlguide.engines.prime_rl import ENGINE, LAYOUT, METRICS
+from rlguide.errors import EvaluationError
 from rlguide.paths import DATA
 from rlguide.records import Machine, Plan, Process
 
@@ -26,11 +27,12 @@ class Replay:
 
     name = "replay"
 
-    def missing(self) -> str | None:
+    def missing(self, config: RunConfig) -> str | None:
         return None if (RECORDING / "manifest.json").is_file() else f"no recording in {RECORDING}; reinstall rlguide"
 
-    def release(self) -> str:
-        return f"{_manifest()['release']}, recorded"
+    def tools(self, plan: Plan) -> Tools:
+        told = f"{plan.directory.name!r} is a recording: it has no weights to measure or to try"
+        raise EvaluationError(told, hint="train one for real: engine = 'trl' runs on every machine")
 
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         """Of `config`, only the speed and the time limit count; steps, batch and policy are the recording's."""
@@ -39,7 +41,7 @@ class Replay:
         argv = (sys.executable, "-P", "-m", PROGRAM, str(RECORDING), str(directory / ENGINE), "--speed", f"{speed:g}")
         return Plan(
             engine=self.name,
-            release=self.release(),
+            release=f"{recorded['release']}, recorded",
             policy=recorded["policy"],
             directory=directory,
             processes=(Process(name="player", argv=argv, log=ENGINE / "logs" / "player.log"),),

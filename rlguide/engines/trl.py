@@ -5,15 +5,19 @@ It plans; `rlguide.programs.train_trl` does the work.
 
 import importlib.util
 import sys
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tomlkit
 
+from rlguide import probe
+from rlguide.child import program
 from rlguide.config import TINY, RunConfig
-from rlguide.engines.base import fingerprint
+from rlguide.engines.base import Tools, fingerprint
 from rlguide.engines.policy import find_policy
+from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 from rlguide.gpus import free_gpus
@@ -34,6 +38,12 @@ METRICS = ENGINE / "logs" / "metrics.jsonl"
 
 GRACE_S = 60.0
 """A step on a slow processor must end before the checkpoint is saved."""
+READY_S = {"transformers": 120.0, "vllm": 600.0}
+"""Several times the 6 s of `transformers serve` with a small model, and vLLM's compilation on a first start."""
+GPU_CONCURRENCY = 32
+SMALL_POLICY_MIB = 64
+"""Weights below this size answer one request at a time fastest on one thread: the two evaluations of the tiny policy
+take 38 s with one and 43 s with two, on two cores."""
 START_UP_S = 10.0
 ROLLOUT_CORE_S = 0.0235
 """Start-up with the exit, and core-seconds a rollout of the tiny policy: measured on two cores of a Zen 4 AMD EPYC."""
@@ -44,23 +54,24 @@ class Trl:
 
     name = "trl"
 
-    def missing(self) -> str | None:
+    def missing(self, config: RunConfig) -> str | None:
         absent = [module for module in NEEDS if importlib.util.find_spec(module) is None]
         if not absent:
             return None
         return f"not installed: {', '.join(absent)}; install with: {sys.executable} -m pip install 'rlguide[local]'"
 
-    def release(self) -> str:
-        return f"trl {metadata.version('trl')}"
+    def tools(self, plan: Plan) -> Tools:
+        return local_tools(plan.gpus)
 
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         policy = find_policy(config.model.name)
         _require_texts(config)
         hardware = _hardware(config, machine)
+        release = f"trl {metadata.version('trl')}"
         text = _engine_config(config, policy, hardware)
         return Plan(
             engine=self.name,
-            release=self.release(),
+            release=release,
             policy=policy,
             directory=directory,
             processes=(_trainer(config, directory, policy, hardware),),
@@ -79,7 +90,7 @@ class Trl:
             threads=hardware["threads"],
             estimate_s=_estimate_s(config, hardware),
             notes=_notes(config, hardware),
-            fingerprint=fingerprint(engine=self.name, release=self.release(), config=text),
+            fingerprint=fingerprint(engine=self.name, release=release, config=text),
         )
 
 
@@ -87,7 +98,7 @@ def _require_texts(config: RunConfig) -> None:
     """Raises `ConfigError` when a step wants more prompts than there are: TRL then trains not a single step."""
     prompts = config.orchestrator.batch_size // config.orchestrator.rollouts_per_example
     there = len(load_texts("train"))
-    if config.environment.args.dataset == "rlguide" and prompts > there:
+    if config.environment.args.dataset != "hub" and prompts > there:
         hint = "lower orchestrator.batch_size, or raise orchestrator.rollouts_per_example"
         raise ConfigError(f"a step of {prompts} prompts: there are {there} texts to train on", hint=hint)
 
@@ -161,6 +172,40 @@ def torch_environment(threads: int, gpus: tuple[int, ...], *, offline: bool) -> 
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
     }
     return environment | ({"HF_HUB_OFFLINE": "1"} if offline else {})
+
+
+def server(kind: Literal["transformers", "vllm"], policy: str, port: int, seed: int, *, device: str) -> tuple[str, ...]:
+    """Command of an OpenAI-compatible server. Both are given the policy at the start and refuse every other name.
+
+    No continuous batching in transformers: it keeps the first request's temperature for all, and took 9 GB of memory
+    and 6 s for its first completion, more than it saves on a hundred. Raises `EngineMissing`.
+    """
+    address = ("--host", HOST, "--port", str(port))
+    if kind == "vllm":
+        return *program("vllm"), "serve", policy, *address, "--seed", str(seed)
+    return *program("transformers"), "serve", policy, *address, "--default-seed", str(seed), "--device", device
+
+
+def local_tools(gpus: tuple[int, ...] = ()) -> Tools:
+    """The programs of this very Python: vLLM on a GPU where it is installed, else transformers."""
+    kind = "vllm" if gpus and importlib.util.find_spec("vllm") else "transformers"
+    device = "auto" if gpus else "cpu"
+    return Tools(
+        server=partial(server, kind, device=device),
+        ready_s=READY_S[kind],
+        vf_eval=lambda: program("vf-eval"),
+        python=sys.executable,
+        environment=lambda policy: _serving_environment(policy, gpus),
+        concurrency=GPU_CONCURRENCY if gpus else 1,
+        exclusive_cpu=not gpus,
+    )
+
+
+def _serving_environment(policy: str, gpus: tuple[int, ...]) -> dict[str, str]:
+    """Variables of a child process that only generates: threads for the size of the policy, the Hub only if needed."""
+    weights_mib = sum(file.stat().st_size for file in Path(policy).glob("*.safetensors")) / 2**20
+    threads = 1 if 0 < weights_mib < SMALL_POLICY_MIB else probe.machine().cores
+    return torch_environment(threads, gpus, offline=Path(policy).is_dir())
 
 
 def _estimate_s(config: RunConfig, hardware: dict[str, Any]) -> float | None:

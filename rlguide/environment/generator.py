@@ -7,7 +7,6 @@ the standard library promises to keep. `python -m rlguide.environment.generator`
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 
 from rlguide.paths import DATA

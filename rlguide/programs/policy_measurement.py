@@ -12,10 +12,7 @@ from rlguide.environment.generator import GUIDE_SENTENCE
 from rlguide.environment.reward import OPEN_TAG, prompt_messages, reward, right_form
 from rlguide.environment.texts import load_texts
 from rlguide.programs.behaviours import BEHAVIOURS, OTHER, classify
-
-MAX_NEW_TOKENS = 128
-"""The guide's `max_completion_tokens`."""
-BATCH_SIZE = 256
+from rlguide.programs.complete import complete
 
 
 def measure(folder: Path, *, seed: int, samples_per_text: int) -> dict[str, object]:
@@ -27,7 +24,7 @@ def measure(folder: Path, *, seed: int, samples_per_text: int) -> dict[str, obje
     texts = list(load_texts("heldout"))
     started = time.monotonic()
     repeated = [text for text in texts for _ in range(samples_per_text)]
-    sampled = complete(model, tokenizer, repeated, greedy=False)
+    sampled = complete(model, tokenizer, [*map(prompt_messages, repeated)], greedy=False)
     return {
         "texts": len(texts),
         "samples_per_text": samples_per_text,
@@ -36,7 +33,9 @@ def measure(folder: Path, *, seed: int, samples_per_text: int) -> dict[str, obje
         **describe(sampled, repeated),
         "greedy_from_tag": describe_forced(model, tokenizer, texts, first_letter=False),
         "greedy_from_tag_and_first_letter": describe_forced(model, tokenizer, texts, first_letter=True),
-        "guide_sentence": complete(model, tokenizer, [GUIDE_SENTENCE], greedy=True, begun=[begin(GUIDE_SENTENCE)])[0],
+        "guide_sentence": complete(
+            model, tokenizer, [prompt_messages(GUIDE_SENTENCE)], greedy=True, begun=[begin(GUIDE_SENTENCE)]
+        )[0],
         "seconds": round(time.monotonic() - started, 1),
     }
 
@@ -44,32 +43,6 @@ def measure(folder: Path, *, seed: int, samples_per_text: int) -> dict[str, obje
 def begin(text: str, *, first_letter: bool = True) -> str:
     """The start of a right answer: the tag, and the letter that tells a reversal from a copy."""
     return OPEN_TAG + (text[-1] if first_letter else "")
-
-
-def complete(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    texts: list[str],
-    *,
-    greedy: bool,
-    begun: list[str] | None = None,
-) -> list[str]:
-    """One completion a text, each starting with its string of `begun`."""
-    begun = begun or [""] * len(texts)
-    completions: list[str] = []
-    for first in range(0, len(texts), BATCH_SIZE):
-        part = slice(first, first + BATCH_SIZE)
-        chats = tokenizer.apply_chat_template(
-            [prompt_messages(text) for text in texts[part]], tokenize=False, add_generation_prompt=True
-        )
-        prompts = [chat + start for chat, start in zip(chats, begun[part], strict=True)]
-        inputs = tokenizer(prompts, add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt")
-        inputs = {name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")}
-        with torch.inference_mode():
-            output = model.generate(**inputs, do_sample=not greedy, max_new_tokens=MAX_NEW_TOKENS)
-        new = tokenizer.batch_decode(output[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
-        completions += [start + rest for start, rest in zip(begun[part], new, strict=True)]
-    return completions
 
 
 def describe(completions: list[str], texts: list[str]) -> dict[str, object]:
@@ -110,6 +83,6 @@ def describe_forced(
 ) -> dict[str, object]:
     """What follows greedily once the answer is begun: shows the skill apart from the habit."""
     begun = [begin(text, first_letter=first_letter) for text in texts]
-    completions = complete(model, tokenizer, texts, greedy=True, begun=begun)
+    completions = complete(model, tokenizer, [*map(prompt_messages, texts)], greedy=True, begun=begun)
     description = describe(completions, texts)
     return {name: description[name] for name in ("mean_reward", "exact", "behaviours")}

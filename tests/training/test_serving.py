@@ -16,7 +16,6 @@ from rlguide.errors import Busy, ServerError
 from rlguide.evaluation import evaluate_policy
 from rlguide.paths import TINY_POLICY
 from rlguide.records import Evaluation, Sampling
-from rlguide.server import serve
 from rlguide.slot import cpu_slot
 from rlguide.statistics import compare
 from rlguide.tryout import try_policies
@@ -79,11 +78,8 @@ def test_a_folder_without_a_policy_is_not_served_and_the_log_says_why(tmp_path: 
     empty = tmp_path / "empty"
     empty.mkdir()
 
-    with (
-        pytest.raises(ServerError, match=r"(?s)ended with exit code 1.*empty"),
-        serve(str(empty), log=tmp_path / "server.log"),
-    ):
-        pass
+    with pytest.raises(ServerError, match=r"(?s)ended with exit code 1.*empty"):
+        measured(empty, SMALL, tmp_path / "eval")
 
 
 def test_nothing_is_measured_while_the_processor_is_taken(tmp_path: Path):
