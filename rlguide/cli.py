@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, tryout
+from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, setting_up, tryout
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
 from rlguide.origin import provenance
@@ -34,6 +34,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(setting_up.install)
+app.command()(setting_up.sync)
 
 Source = Annotated[str, typer.Argument(help="A preset (tiny, guide), a TOML file, a run directory or a run's name.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key; repeatable.")]
@@ -96,7 +98,7 @@ def train(
     run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
     max_steps: Annotated[int | None, typer.Option(help="Training steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides prompts and samples.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl or replay.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl, prime-rl or replay.")] = None,
     time_limit_s: Annotated[float | None, typer.Option(help="Time limit, seconds.")] = None,
     wandb_mode: Annotated[str | None, typer.Option(help="off, offline or online.")] = None,
     output_dir: Annotated[str | None, typer.Option(metavar="DIR", help="The run directory, instead of a name.")] = None,
@@ -206,7 +208,7 @@ def tutorial(
     names: Annotated[list[str] | None, typer.Option("-p", metavar="NAME VALUE", help="Set a parameter.")] = None,
     texts: Annotated[list[str] | None, typer.Option("-y", metavar="YAML", help="Set parameters.")] = None,
     files: Annotated[list[Path] | None, typer.Option("-f", metavar="FILE", help="Set them from YAML.")] = None,
-    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl or replay.")] = None,
+    engine: Annotated[str | None, typer.Option(help="Training framework: auto, trl, prime-rl or replay.")] = None,
     run_name: Annotated[str | None, typer.Option(help="Folder of the run below the outputs folder.")] = None,
     notebooks: Annotated[Path | None, typer.Option(help="Folder of other numbered notebooks.")] = None,
 ) -> None:
