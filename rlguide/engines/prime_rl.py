@@ -31,6 +31,10 @@ LAYOUT = Layout(
     rollouts=ENGINE / "run_default" / "rollouts",
     rollouts_file="train_rollouts.jsonl",
     checkpoints=ENGINE / "checkpoints",
+    checkpoint_markers=(
+        "engine/checkpoints/step_{step}/trainer/.metadata",
+        "engine/run_default/checkpoints/step_{step}/orchestrator/progress.pt",
+    ),
     weights=ENGINE / "weights",
     weights_marker="STABLE",
 )
@@ -38,6 +42,7 @@ METRICS = tuple(
     MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}")
     for name in ("orchestrator", "trainer")
 )
+ALARMS = (MetricSource(component="launcher", path=LAYOUT.logs["launcher"], dialect="prime-rl-0.5 launcher"),)
 
 GRACE_S = 260.0
 """prime-rl's launcher ends its four children one after the other and gives each 60 s; before that it waits up to 5 s
@@ -93,6 +98,7 @@ class PrimeRl:
             resume_args=("--ckpt.resume-step", "{step}"),
             files={"rl.toml": rl_toml(config.replace({"inference.port": port}), policy)},
             metrics=METRICS,
+            alarms=ALARMS,
             layout=LAYOUT,
             max_steps=config.max_steps,
             batch_size=config.orchestrator.batch_size,
