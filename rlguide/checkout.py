@@ -4,6 +4,7 @@ Reads files only: it starts nothing, imports nothing of prime-rl, and needs no g
 """
 
 import os
+import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -24,6 +25,7 @@ DEFAULT = Path("~/prime-rl")
 GUIDE_EXAMPLE = Path("examples/reverse_text/rl.toml")
 AUGUST_EXAMPLE = Path("examples/basic/reverse-text/rl.toml")
 CONFIGS = Path("packages/prime-rl-configs")
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 HEAD = ("what", "the guide says", "your checkout wants")
 OTHERWISE = (
@@ -124,18 +126,18 @@ def revision_of(checkout: Path) -> str | None:
         git = checkout / ".git"
         if git.is_file():  # of a worktree: a line that says where the folder is
             git = checkout / git.read_text().removeprefix("gitdir:").strip()
-        head = (git / "HEAD").read_text().strip()
-        if not head.startswith("ref:"):
-            return head or None
-        name = head.removeprefix("ref:").strip()
-        shared = git / "commondir"
-        common = git / shared.read_text().strip() if shared.is_file() else git
-        if (common / name).is_file():
-            return (common / name).read_text().strip() or None
-        packed = (line.split() for line in (common / "packed-refs").read_text().splitlines())
-        return next((words[0] for words in packed if words[1:] == [name]), None)
+        found = (git / "HEAD").read_text().strip()
+        if found.startswith("ref:"):
+            name, shared = found.removeprefix("ref:").strip(), git / "commondir"
+            common = git / shared.read_text().strip() if shared.is_file() else git
+            if (common / name).is_file():
+                found = (common / name).read_text().strip()
+            else:
+                packed = (line.split() for line in (common / "packed-refs").read_text().splitlines())
+                found = next((words[0] for words in packed if words[1:] == [name]), "")
     except (OSError, ValueError):
         return None
+    return found if COMMIT.fullmatch(found) else None
 
 
 def venv_bin(checkout: Path) -> Path:
