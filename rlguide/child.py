@@ -17,7 +17,8 @@ from typing import IO, NamedTuple
 
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
-from rlguide.process import MARK, end_tree, identity_of, start
+from rlguide.family import end_tree
+from rlguide.process import MARK, identity_of, start
 from rlguide.records import Process
 from rlguide.redact import redact_file
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import psutil
 
 from rlguide.errors import LaunchError, RunOccupied
+from rlguide.family import end_tree, marked
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
-from rlguide.process import boot_id, end_tree, host, is_alive
+from rlguide.process import boot_id, host, is_alive
 from rlguide.records import RunRecord
 from rlguide.store import holds_run
 from rlguide.tail import last_lines
@@ -31,15 +32,22 @@ def request_stop(files: RunFiles, status: RunRecord) -> None:
 
 
 def end_processes(status: RunRecord) -> str | None:
-    """End the processes that a record names and all that carry the run's mark; they get their grace to save.
+    """End the processes that a record names, and all that carry the run's mark; components get their grace to save.
 
     Among the marked is a supervisor that does not react; it goes last. Returns a sentence about those that cannot be
     killed, `None` when nothing is left.
     """
     roots = [component.identity for component in status.components if component.identity]
-    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark)
+    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark, also=status.relatives)
     pids = ", ".join(str(identity.pid) for identity in left)
     return f"could not be killed, probably stuck in a driver: pid {pids}" if left else None
+
+
+def has_processes(status: RunRecord) -> bool:
+    """True when something of the run is alive here; the processes of a copy are those of the original."""
+    if status.made_in:
+        return False
+    return bool(status.mark and marked(status.mark)) or any(map(is_alive, status.relatives))
 
 
 def why_interrupted(files: RunFiles, record: RunRecord) -> str:

@@ -1,7 +1,6 @@
-"""Processes of ours: who they are, how they start, and how a whole tree of them ends.
+"""Processes of ours: who they are, how they start, and how their exits are collected.
 
-Knows nothing of runs, and signals only processes that it is given by identity, their descendants, and those that
-carry the mark of the run. A pid alone is never trusted: it is reused.
+A pid alone is never trusted: it is reused.
 """
 
 import ctypes
@@ -11,8 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 
@@ -23,11 +21,6 @@ from rlguide.records import Process, ProcessIdentity
 
 MARK = "RLGUIDE_RUN"
 """Environment variable that every process of a run inherits; its value is the run's own."""
-POLL_S = 0.1
-ORPHAN_GRACE_S = 5.0
-"""Seconds for processes whose parent is already gone: nobody is left whose work they could finish."""
-KILL_LIMIT_S = 10.0
-"""Seconds after the first SIGKILL until a process counts as one that cannot be killed."""
 START_TOLERANCE_S = 0.02
 """Start times are multiples of 0.01 s on Linux; sums of floats differ by less."""
 SIGNALS = 4096
@@ -41,24 +34,25 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 def own_identity() -> ProcessIdentity:
     """Identity of this process."""
-    return _identity(psutil.Process())
+    return identity_from(psutil.Process())
 
 
 def identity_of(pid: int) -> ProcessIdentity | None:
     """Identity of the live process with that pid; `None` when there is none, or only a zombie."""
     try:
         process = psutil.Process(pid)
-        return _identity(process) if _lives(process) else None
+        return identity_from(process) if lives(process) else None
     except (psutil.NoSuchProcess, ValueError):  # ValueError: a negative pid
         return None
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
     """True when exactly that process still runs here: pid, start time, host and boot match, and it is no zombie."""
-    return _find(identity) is not None
+    return find(identity) is not None
 
 
-def _find(identity: ProcessIdentity) -> psutil.Process | None:
+def find(identity: ProcessIdentity) -> psutil.Process | None:
+    """Exactly that process, when it still runs here."""
     now = identity_of(identity.pid)
     if now is None or (now.host, now.boot_id) != (identity.host, identity.boot_id):
         return None
@@ -70,11 +64,12 @@ def _find(identity: ProcessIdentity) -> psutil.Process | None:
         return None
 
 
-def _identity(process: psutil.Process) -> ProcessIdentity:
-    return ProcessIdentity(pid=process.pid, start_time=_start_time(process), host=host(), boot_id=boot_id())
+def identity_from(process: psutil.Process) -> ProcessIdentity:
+    """Identity of a process that was found otherwise. Raises `psutil.NoSuchProcess`."""
+    return ProcessIdentity(pid=process.pid, start_time=start_time(process), host=host(), boot_id=boot_id())
 
 
-def _start_time(process: psutil.Process) -> float:
+def start_time(process: psutil.Process) -> float:
     """psutil adds the boot time on Linux, which moves whenever the clock is set; without it the value never moves."""
     since_epoch = process.create_time()
     return round(since_epoch - psutil.boot_time(), 2) if psutil.LINUX else since_epoch
@@ -98,7 +93,8 @@ def boot_id() -> str:
         return f"{psutil.boot_time():.0f}"
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
+    """True when it still runs and is no zombie; its pid may be another's by now."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -177,103 +173,3 @@ def reap_orphans(ours: Collection[int]) -> None:
             os.waitpid(ended.si_pid, 0)
         except ChildProcessError:
             return
-
-
-# --------------------------------------------------------------------------------------------------------- ending
-
-
-def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
-    """All live processes below `roots`, without the roots."""
-    children: dict[int, list[psutil.Process]] = {}
-    for process in psutil.process_iter():
-        try:
-            children.setdefault(process.ppid(), []).append(process)
-        except psutil.Error:  # gone meanwhile, or hidden from us
-            continue
-    found: set[psutil.Process] = set()
-    below = [root for root in roots if root.is_running()]
-    while below:
-        new = [child for child in children.get(below.pop().pid, ()) if child not in found]
-        found.update(new)
-        below += new
-    return {process for process in found if _lives(process)}
-
-
-def marked(mark: str) -> set[psutil.Process]:
-    """All live processes whose environment carries that mark, whoever their parent is; never this process itself."""
-    found = set()
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == mark and process.pid != os.getpid() and _lives(process):
-                found.add(process)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
-
-
-def end_tree(
-    roots: Iterable[ProcessIdentity],
-    *,
-    grace_s: float,
-    mark: str | None = None,
-    at_once: bool = False,
-    while_waiting: Callable[[], object] | None = None,
-) -> tuple[ProcessIdentity, ...]:
-    """End `roots`, all their descendants and every process that carries `mark`.
-
-    The roots get SIGTERM and `grace_s` seconds, in which they look after their own children, or, with `at_once`, the
-    children are told together with them. What then remains gets SIGTERM and a short while, then SIGKILL. The tree is
-    walked before the first signal and again at every look, and remembered. This process itself may be a root: its
-    descendants end, it does not. `while_waiting` is called at every look. Returns those that could not be killed
-    within `KILL_LIMIT_S`.
-    """
-    family = _Family(roots, mark, while_waiting or (lambda: None))
-    family.signal(signal.SIGTERM, family.living() if at_once else family.heads)
-    if family.wait(lambda: not (family.heads & family.living()), grace_s):
-        orphans_s = min(grace_s, ORPHAN_GRACE_S)
-        family.wait(lambda: not family.signal(signal.SIGTERM, family.living(search=True)), orphans_s)
-    family.wait(lambda: not family.signal(signal.SIGKILL, family.living(search=True), again=True), KILL_LIMIT_S)
-    return tuple(_identity(process) for process in family.living(search=True))
-
-
-class _Family:
-    """The processes that `end_tree` ends. psutil refuses to signal a pid that was reused meanwhile."""
-
-    def __init__(self, roots: Iterable[ProcessIdentity], mark: str | None, while_waiting: Callable[[], object]):
-        self._roots = {process for root in roots if (process := _find(root)) is not None}
-        self.heads = {process for process in self._roots if process.pid != os.getpid()}
-        self._mark = mark
-        self._while_waiting = while_waiting
-        self._known = set(self.heads)
-        self._signalled: set[psutil.Process] = set()
-        self.living(search=True)
-
-    def living(self, *, search: bool = False) -> set[psutil.Process]:
-        """Who is still there. `search` also looks for the mark among all processes, which costs more."""
-        if search and self._mark:
-            self._known |= marked(self._mark)
-        self._known |= descendants(self._roots | self._known)
-        self._known = {process for process in self._known if process.pid != os.getpid() and _lives(process)}
-        return set(self._known)
-
-    def signal(
-        self, number: signal.Signals, processes: set[psutil.Process], *, again: bool = False
-    ) -> set[psutil.Process]:
-        """Signal each of them, once unless `again`, and wake it: a suspended one would not see it. Returns them all."""
-        for process in processes if again else processes - self._signalled:
-            try:
-                process.send_signal(number)
-                process.send_signal(signal.SIGCONT)
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue  # gone meanwhile; or not ours to signal, and then reported as left over
-        self._signalled |= processes
-        return processes
-
-    def wait(self, done: Callable[[], bool], limit_s: float) -> bool:
-        deadline = time.monotonic() + limit_s
-        while not done():
-            if time.monotonic() >= deadline:
-                return False
-            self._while_waiting()
-            time.sleep(POLL_S)
-        return True

@@ -11,11 +11,12 @@ from pathlib import Path
 from rlguide import ending
 from rlguide.config import RunConfig
 from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout, interrupted
+from rlguide.family import KILL_LIMIT_S, ORPHAN_GRACE_S, marked
 from rlguide.history import History
 from rlguide.launching import begin_attempt, launching, refuse_foreign_content
 from rlguide.parsing import parse_rollouts
 from rlguide.paths import RunFiles, outputs_root
-from rlguide.process import KILL_LIMIT_S, ORPHAN_GRACE_S, is_alive, marked
+from rlguide.process import is_alive
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
 from rlguide.saved import newest_checkpoint, newest_weights
 from rlguide.store import find_run, locked, read_history, read_record, run_folders
@@ -261,8 +262,7 @@ class Run:
         with launching(self.files):
             status = self._look(launching_here=True)
             self._wait_until_left(status)
-            is_ours = not status.made_in and status.mark is not None
-            if not status.state.is_over or (is_ours and marked(status.mark)):
+            if not status.state.is_over or ending.has_processes(status):
                 raise RunOccupied(f"run {status.name!r} still has processes", look=self.directory, hint="stop it first")
             ending.remove(self.files)
 

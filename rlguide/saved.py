@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from rlguide.files import exists
-from rlguide.records import Layout
+from rlguide.records import Layout, Plan
 
 STEP = "{step}"
 """Stands for the number of a checkpoint, in its markers and in the arguments that resume from it."""
@@ -14,6 +14,14 @@ def newest_checkpoint(directory: Path, layout: Layout) -> Path | None:
     """Folder of the newest complete checkpoint of the run in `directory`; `None` when there is none."""
     folders = (directory / layout.checkpoints).glob("step_*")
     return max((folder for folder in folders if all(_marks(folder, directory, layout))), key=step_number, default=None)
+
+
+def resume_args(plan: Plan) -> tuple[str, ...]:
+    """As planned, with the number of the newest complete checkpoint; none where they name one and there is none."""
+    checkpoint = newest_checkpoint(plan.directory, plan.layout)
+    number = "" if checkpoint is None else str(step_number(checkpoint))
+    filled = tuple(argument.replace(STEP, number) for argument in plan.resume_args)
+    return filled if number or filled == plan.resume_args else ()
 
 
 def remove_half_checkpoints(directory: Path, layout: Layout) -> None:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.errors import Busy, LaunchError, RlguideError
+from rlguide.family import Lookout, end_tree
 from rlguide.files import exists, free_bytes, remove_file
 from rlguide.following import Follower
 from rlguide.paths import RunFiles
-from rlguide.process import become_subreaper, end_tree, identity_of, own_identity, reap_orphans, start, wake_on_signals
+from rlguide.process import become_subreaper, identity_of, own_identity, reap_orphans, start, wake_on_signals
 from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
-from rlguide.saved import STEP, newest_checkpoint, step_number
+from rlguide.saved import resume_args
 from rlguide.slot import cpu_slot
 from rlguide.store import StepLog, locked, read_history, read_record, write_record
 
@@ -68,6 +69,7 @@ class Supervisor:
         self._complete_since: float | None = None
         self._written_at = 0.0
         self._complaint: str | None = None
+        self._lookout = Lookout()
 
     def run(self) -> State:
         """Live through the attempt; returns how it ended, with nothing of it alive any more."""
@@ -110,7 +112,7 @@ class Supervisor:
     def _start(self) -> Ending | None:
         for index, process in enumerate(self._plan.processes):
             if index == 0 and self._record.attempt > 1:
-                process = process.model_copy(update={"argv": process.argv + self._resume_args()})
+                process = process.model_copy(update={"argv": process.argv + resume_args(self._plan)})
             try:
                 self._children[process.name] = start(process, self._files.directory)
             except OSError as error:
@@ -119,13 +121,6 @@ class Supervisor:
             log.info("started %s, pid %d", process.name, self._children[process.name].pid)
             self._update(components=(*self._record.components, self._status(process)))
         return None
-
-    def _resume_args(self) -> tuple[str, ...]:
-        """As planned, with the number of the newest complete checkpoint; none where they name one and there is none."""
-        checkpoint = newest_checkpoint(self._files.directory, self._plan.layout)
-        number = "" if checkpoint is None else str(step_number(checkpoint))
-        filled = tuple(argument.replace(STEP, number) for argument in self._plan.resume_args)
-        return filled if number or filled == self._plan.resume_args else ()
 
     def _status(self, process: Process) -> ComponentStatus:
         return ComponentStatus(name=process.name, identity=identity_of(self._children[process.name].pid))
@@ -218,7 +213,14 @@ class Supervisor:
         failed = ending.state is State.FAILED
         grace_s = min(self._plan.grace_s, FAILURE_GRACE_S) if failed else self._plan.grace_s
         roots = [own_identity(), *(status.identity for status in self._record.components if status.identity)]
-        left = end_tree(roots, grace_s=grace_s, mark=self._record.mark, at_once=failed, while_waiting=self._look_on)
+        left = end_tree(
+            roots,
+            grace_s=grace_s,
+            mark=self._record.mark,
+            also=self._record.relatives,
+            at_once=failed,
+            while_waiting=self._look_on,
+        )
         self._look_on(last=True)
         if ending.state is State.STOPPED and self._is_complete():
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")
@@ -261,7 +263,8 @@ class Supervisor:
 
     def _update(self, **changes: Any) -> bool:
         """Change the record and write it. A full disk must not end the supervision: False, and tried again later."""
-        self._record: RunRecord = self._record.model_copy(update=changes | {"elapsed_s": self._elapsed_s()})
+        found = {"elapsed_s": self._elapsed_s(), "family": self._lookout.look()}
+        self._record: RunRecord = self._record.model_copy(update=changes | found)
         self._written_at = time.monotonic()
         try:
             self._steps.flush()

@@ -9,8 +9,8 @@ import pytest
 from rlguide.paths import PACKAGE
 
 LAYERS = (
-    {"cli", "console", "display", "headless", "progress", "reporting", "__init__", "__main__"},
-    {"run", "launching", "ending", "evaluation", "tryout", "installing", "remote"},
+    {"cli", "console", "display", "headless", "progress", "reporting", "setting_up", "__init__", "__main__"},
+    {"run", "launching", "ending", "evaluation", "tryout", "installing", "prime_rl_parts", "remote"},
     {"engines", "accounts", "checkout", "checks", "readiness", "vf_eval"},
     {
         "supervisor",
@@ -31,7 +31,7 @@ LAYERS = (
         "asking",
         "wheel",
     },
-    {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "view", "wanted"},
+    {"config", "cuda_devices", "dialects", "guard", "parsing", "history", "statistics", "troubles", "view", "wanted"},
     {"environment"},
     {"environ", "errors", "files", "records", "paths", "redact"},
 )

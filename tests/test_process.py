@@ -11,7 +11,8 @@ import psutil
 import pytest
 from toy import STUBBORN, eventually
 
-from rlguide.process import MARK, end_tree, identity_of, is_alive, marked, own_identity, start
+from rlguide.family import Lookout, end_tree, marked
+from rlguide.process import MARK, identity_of, is_alive, own_identity, start
 from rlguide.records import Process, ProcessIdentity
 
 SLEEP = (sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)")
@@ -120,6 +121,48 @@ def test_an_orphan_is_found_by_its_mark_alone(tmp_path: Path, mark: str | None):
     assert end_tree([orphan], grace_s=0.2) == ()
 
 
+def test_one_that_was_named_is_ended_although_it_lost_parent_and_mark(tmp_path: Path):
+    parent = start_parent(tmp_path, new_session=True, mark="mark-3")
+    orphan = identity(int((tmp_path / "ready").read_text()))
+    parent.kill()
+    parent.wait()
+
+    assert end_tree([], grace_s=0.2, also=[orphan.model_copy(update={"start_time": 1.0})]) == ()
+    assert is_alive(orphan)
+    assert end_tree([], grace_s=0.2, also=[orphan]) == ()
+    assert not is_alive(orphan)
+
+
+def test_children_are_asked_to_end_together_with_their_parent_where_nothing_is_left_to_save(tmp_path: Path):
+    stubborn = f"import signal, subprocess; child = subprocess.Popen({SLEEP!r})"
+    stubborn += "; signal.signal(signal.SIGTERM, signal.SIG_IGN); open('ready', 'w'); child.wait()"
+    parent = subprocess.Popen([sys.executable, "-c", stubborn], cwd=tmp_path)
+    eventually((tmp_path / "ready").exists)
+    began = time.monotonic()
+
+    end_tree([identity(parent.pid)], grace_s=10, at_once=True)
+
+    assert time.monotonic() - began < 5
+    assert parent.wait(5) == 0  # it outlived the request, and its child did not
+
+
+def test_a_lookout_sees_children_and_their_children_and_remembers_who_left(sleeper, tmp_path: Path):
+    lookout = Lookout()
+    assert lookout.look() == {}
+    parent = start_parent(tmp_path, new_session=True)
+    grandchild = identity(int((tmp_path / "ready").read_text()))
+
+    seen = eventually(lambda: lookout.look() if grandchild.pid in lookout.look() else None)
+
+    assert seen[grandchild.pid] == grandchild.start_time
+    assert {sleeper.pid, parent.pid, grandchild.pid} <= seen.keys()
+    parent.kill()
+    parent.wait()
+    eventually(lambda: parent.pid not in lookout.look())
+    assert grandchild.pid in lookout.look()
+    end_tree([], grace_s=0.2, also=[grandchild])
+
+
 def test_another_mark_is_not_ours(tmp_path: Path):
     parent = start_parent(tmp_path, new_session=False, mark="mark-2")
 
@@ -153,7 +196,8 @@ print(len(got))
 def test_a_subreaper_finds_descendants_that_lost_parent_and_mark(tmp_path: Path, fresh_python):
     told = fresh_python(f"""
 import json, subprocess, sys, time
-from rlguide.process import become_subreaper, end_tree, identity_of, is_alive, own_identity, reap_orphans
+from rlguide.family import end_tree
+from rlguide.process import become_subreaper, identity_of, is_alive, own_identity, reap_orphans
 became = become_subreaper()
 middle = "import subprocess as s; print(s.Popen({list(SLEEP)!r}, stdout=2, start_new_session=True, env={{}}).pid)"
 done = subprocess.run([sys.executable, "-c", middle], stdout=subprocess.PIPE, check=True)

@@ -5,11 +5,22 @@ import shutil
 from pathlib import Path
 
 import pytest
-from toy import ENGINE, FOREVER, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
+from toy import (
+    ENGINE,
+    FOREVER,
+    HIDDEN,
+    after_steps,
+    child_of,
+    eventually,
+    processes_below,
+    supervisor_of,
+    toy_plan,
+    trainer_of,
+)
 
 from rlguide.config import from_preset, load_config
 from rlguide.errors import ConfigError, LaunchError, RunDamaged, RunNotFound, RunOccupied, WaitTimeout
-from rlguide.process import is_alive
+from rlguide.process import is_alive, lives
 from rlguide.records import State, StoppedBy
 from rlguide.run import Run, attach, launch, list_runs
 from rlguide.store import StepLog, write_record
@@ -381,6 +392,24 @@ def test_a_resume_first_ends_what_is_left_of_the_attempt_before(directory: Path)
 
     assert not is_alive(engine)
     assert eventually(lambda: run.record.components)[0].identity != engine
+    run.stop()
+
+
+def test_a_hidden_process_of_a_killed_attempt_keeps_clean_away_and_a_resume_ends_it(directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, child=HIDDEN, **FOREVER))
+    after_steps(run, 2)
+    child = child_of(run)
+    for process in (supervisor_of(run), trainer_of(run)):
+        process.kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+
+    with pytest.raises(RunOccupied, match="still has processes"):
+        run.clean()
+    assert lives(child)
+    (directory / ENGINE / "child-ready").unlink()
+    run.resume()
+
+    assert not lives(child)
     run.stop()
 
 

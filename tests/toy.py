@@ -61,6 +61,8 @@ def toy_plan(
 
 
 FOREVER = {"stop_steps_at": 2}
+HIDDEN = "orphan, forgets the mark" if sys.platform == "linux" else "own session, forgets the mark"
+"""A child that is found neither below the engine nor by its mark; only a subreaper sees such an orphan at all."""
 LAUNCHER = ENGINE / "logs" / "launcher.log"
 
 
@@ -140,6 +142,13 @@ def trainer_of(run: Run) -> psutil.Process:
 
 def supervisor_of(run: Run) -> psutil.Process:
     return psutil.Process(run.record.supervisor.pid)
+
+
+def child_of(run: Run) -> psutil.Process:
+    """The child that the engine of a run started, once the supervisor has written down that it saw it."""
+    pid = int((run.directory / ENGINE / "child-ready").read_text())
+    eventually(lambda: pid in run.record.family)
+    return psutil.Process(pid)
 
 
 def after_steps(run: Run, number: int) -> RunRecord:

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from disks import full, needs_mount, read_only, small_disk
 from evidence import Expected, Fault, refusal
-from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
+from toy import ENGINE, FOREVER, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
 
 from rlguide.process import is_alive
 from rlguide.records import State
 from rlguide.run import attach, launch, list_runs
 
 __all__ = ["small_disk"]
-FOREVER = {"stop_steps_at": 2}
 GOING = {"steps": 10_000, "step_s": 0.1}
 METRICS = ENGINE / "logs" / "metrics.jsonl"
 

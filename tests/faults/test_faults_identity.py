@@ -13,7 +13,7 @@ import pytest
 import toy
 from disks import needs_mount
 from evidence import Expected, Fault, refusal
-from toy import after_steps, eventually, processes_below, supervisor_of, toy_plan
+from toy import FOREVER, after_steps, eventually, processes_below, supervisor_of, toy_plan
 
 from rlguide.errors import RunNotFound
 from rlguide.process import identity_of
@@ -21,7 +21,6 @@ from rlguide.records import ProcessIdentity, RunRecord, State
 from rlguide.run import Run, attach, launch
 from rlguide.store import write_record
 
-FOREVER = {"stop_steps_at": 2}
 GOING = {"steps": 10_000, "step_s": 0.1}
 GONE = "is gone without writing an end"
 

@@ -12,13 +12,24 @@ import psutil
 import pytest
 import toy
 from evidence import Expected, Fault
-from toy import ENGINE, after_steps, eventually, processes_below, supervisor_of, toy_plan, toy_process, trainer_of
+from toy import (
+    ENGINE,
+    FOREVER,
+    HIDDEN,
+    after_steps,
+    child_of,
+    eventually,
+    processes_below,
+    supervisor_of,
+    toy_plan,
+    toy_process,
+    trainer_of,
+)
 
-from rlguide.process import is_alive
+from rlguide.process import is_alive, lives
 from rlguide.records import State
 from rlguide.run import SILENCE_S, attach, launch
 
-FOREVER = {"stop_steps_at": 2}
 POLLS_S = 2.0
 """Two polls of the supervisor and two of a reader, on a busy machine."""
 
@@ -28,17 +39,16 @@ POLLS_S = 2.0
     Expected(State.FAILED, "trainer ended with signal 9 (Killed) after 2 of 3 steps"),
 )
 def test_an_engine_is_killed(fault: Fault, directory: Path):
-    lost = "orphan, forgets the mark" if sys.platform == "linux" else "own session"  # only a subreaper finds the first
-    run = launch(toy_plan(directory, grace_s=1, child=lost, **FOREVER))
+    run = launch(toy_plan(directory, grace_s=1, child=HIDDEN, **FOREVER))
     after_steps(run, 2)
-    child = int((directory / ENGINE / "child-ready").read_text())
+    child = child_of(run)
 
     trainer_of(run).kill()
     run.wait(30)
 
     status = fault.check(run)
     assert (status.failed_component, status.components[0].exit_code) == ("trainer", -signal.SIGKILL)
-    assert not psutil.pid_exists(child)
+    assert not lives(child)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +121,26 @@ def test_a_supervisor_is_killed_and_its_engine_does_not_care(fault: Fault, direc
     fault.note(f"{alive} alive before the stop")
     fault.check(run)
     assert alive == 2
+
+
+@pytest.mark.fault(
+    "supervisor and engine SIGKILL, a child lost its parent and the mark; then stop",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="the child alive until the stop"),
+)
+def test_a_supervisor_is_killed_and_a_child_is_hidden(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, child=HIDDEN, **FOREVER))
+    after_steps(run, 2)
+    child = child_of(run)
+
+    for process in (supervisor_of(run), trainer_of(run)):
+        process.kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+    before = child.status()
+    run.stop()
+
+    fault.note(f"the child was {before}, and is {'alive' if lives(child) else 'gone'}")
+    fault.check(run)
+    assert not lives(child)
 
 
 @pytest.mark.fault(

@@ -9,12 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 from evidence import Expected, Fault
-from toy import ENGINE, after_steps, eventually, supervisor_of, toy_plan
+from toy import ENGINE, FOREVER, after_steps, eventually, supervisor_of, toy_plan
 
 from rlguide.records import State, StoppedBy
 from rlguide.run import attach, launch
 
-FOREVER = {"stop_steps_at": 2}
 SAVED = "checkpoint of step 2"
 ON_REQUEST = "stopped on request after 2 of 3 steps"
 

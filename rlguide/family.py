@@ -1,0 +1,145 @@
+"""Whole trees of processes: who belongs to one, and how all of them end.
+
+Knows nothing of runs, and signals only processes that it is given by identity, their descendants, and those that
+carry the mark of the run.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from rlguide.process import MARK, find, identity_from, lives, start_time
+from rlguide.records import ProcessIdentity
+
+POLL_S = 0.1
+ORPHAN_GRACE_S = 5.0
+"""Seconds for processes whose parent is already gone: nobody is left whose work they could finish."""
+KILL_LIMIT_S = 10.0
+"""Seconds after the first SIGKILL until a process counts as one that cannot be killed."""
+FIRST_LOOK_S = 0.5
+LOOKING_SHARE = 0.002
+"""Part of a core that a lookout may use; a look at all processes takes a few milliseconds where there are hundreds."""
+
+
+class Lookout:
+    """Knows everything below this process, looked up anew only so often that it takes a small share of a core."""
+
+    def __init__(self) -> None:
+        self._due = time.monotonic() + FIRST_LOOK_S
+        self._seen: dict[psutil.Process, float] = {}
+
+    def look(self) -> dict[int, float]:
+        """Pid → start time of each, as in its identity; also of those seen earlier that are no longer below it."""
+        if time.monotonic() >= self._due:
+            began = time.process_time()
+            below = {*psutil.Process().children(recursive=True), *(one for one in self._seen if lives(one))}
+            self._seen = {one: self._seen.get(one) or start_time(one) for one in below}
+            self._due = time.monotonic() + (time.process_time() - began) / LOOKING_SHARE
+        return {process.pid: start for process, start in self._seen.items()}
+
+
+def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
+    """All live processes below `roots`, without the roots."""
+    children: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter():
+        try:
+            children.setdefault(process.ppid(), []).append(process)
+        except psutil.Error:  # gone meanwhile, or hidden from us
+            continue
+    found: set[psutil.Process] = set()
+    below = [root for root in roots if root.is_running()]
+    while below:
+        new = [child for child in children.get(below.pop().pid, ()) if child not in found]
+        found.update(new)
+        below += new
+    return {process for process in found if lives(process)}
+
+
+def marked(mark: str) -> set[psutil.Process]:
+    """All live processes whose environment carries that mark, whoever their parent is; never this process itself."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark and process.pid != os.getpid() and lives(process):
+                found.add(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def end_tree(
+    roots: Iterable[ProcessIdentity],
+    *,
+    grace_s: float,
+    mark: str | None = None,
+    also: Iterable[ProcessIdentity] = (),
+    at_once: bool = False,
+    while_waiting: Callable[[], object] | None = None,
+) -> tuple[ProcessIdentity, ...]:
+    """End `roots`, all their descendants, every process that carries `mark`, and `also` those.
+
+    The roots get SIGTERM and `grace_s` seconds, in which they look after their own children, or, with `at_once`, the
+    children are told together with them. What then remains gets SIGTERM and a short while, then SIGKILL. The tree is
+    walked before the first signal and again at every look, and remembered. This process itself may be a root: its
+    descendants end, it does not. `while_waiting` is called at every look. Returns those that could not be killed
+    within `KILL_LIMIT_S`.
+    """
+    family = _Family(roots, also, mark, while_waiting or (lambda: None))
+    family.signal(signal.SIGTERM, family.living() if at_once else family.heads)
+    if family.wait(lambda: not (family.heads & family.living()), grace_s):
+        orphans_s = min(grace_s, ORPHAN_GRACE_S)
+        family.wait(lambda: not family.signal(signal.SIGTERM, family.living(search=True)), orphans_s)
+    family.wait(lambda: not family.signal(signal.SIGKILL, family.living(search=True), again=True), KILL_LIMIT_S)
+    return tuple(identity_from(process) for process in family.living(search=True))
+
+
+class _Family:
+    """The processes that `end_tree` ends. psutil refuses to signal a pid that was reused meanwhile."""
+
+    def __init__(
+        self,
+        roots: Iterable[ProcessIdentity],
+        also: Iterable[ProcessIdentity],
+        mark: str | None,
+        while_waiting: Callable[[], object],
+    ):
+        self._roots = {process for root in roots if (process := find(root)) is not None}
+        self.heads = {process for process in self._roots if process.pid != os.getpid()}
+        self._mark = mark
+        self._while_waiting = while_waiting
+        self._known = self.heads | {process for one in also if (process := find(one)) is not None}
+        self._signalled: set[psutil.Process] = set()
+        self.living(search=True)
+
+    def living(self, *, search: bool = False) -> set[psutil.Process]:
+        """Who is still there. `search` also looks for the mark among all processes, which costs more."""
+        if search and self._mark:
+            self._known |= marked(self._mark)
+        self._known |= descendants(self._roots | self._known)
+        self._known = {process for process in self._known if process.pid != os.getpid() and lives(process)}
+        return set(self._known)
+
+    def signal(
+        self, number: signal.Signals, processes: set[psutil.Process], *, again: bool = False
+    ) -> set[psutil.Process]:
+        """Signal each of them, once unless `again`, and wake it: a suspended one would not see it. Returns them all."""
+        for process in processes if again else processes - self._signalled:
+            try:
+                process.send_signal(number)
+                process.send_signal(signal.SIGCONT)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue  # gone meanwhile; or not ours to signal, and then reported as left over
+        self._signalled |= processes
+        return processes
+
+    def wait(self, done: Callable[[], bool], limit_s: float) -> bool:
+        deadline = time.monotonic() + limit_s
+        while not done():
+            if time.monotonic() >= deadline:
+                return False
+            self._while_waiting()
+            time.sleep(POLL_S)
+        return True
