@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rlguide.evaluation import evaluate
     from rlguide.guard import parameters
     from rlguide.headless import tutorial
+    from rlguide.installing import install
     from rlguide.origin import provenance
     from rlguide.reporting import report
     from rlguide.run import Run, attach, launch, list_runs
@@ -36,6 +37,7 @@ __all__ = [
     "edit",
     "evaluate",
     "file_map",
+    "install",
     "launch",
     "list_runs",
     "load_config",
@@ -63,6 +65,7 @@ _HOMES = {
     "rlguide.evaluation": ("evaluate",),
     "rlguide.guard": ("parameters",),
     "rlguide.headless": ("tutorial",),
+    "rlguide.installing": ("install",),
     "rlguide.origin": ("provenance",),
     "rlguide.reporting": ("report",),
     "rlguide.run": ("Run", "attach", "launch", "list_runs"),

@@ -17,8 +17,6 @@ PARTS = ("flash_attn", "ring_flash_attn", "verifiers", "vllm", "prime_rl.entrypo
 MODULES = (*PARTS, ENVIRONMENT)
 LIMIT_S = 300.0
 """Seconds for all imports. Warm it takes a few; the first ones after an installation are compiled meanwhile."""
-QUIET = ("CUDA_VISIBLE_DEVICES=", "HF_HUB_OFFLINE=1")
-"""No CUDA context, which prime-rl would take for somebody on its GPUs, and no network."""
 
 
 class Import(NamedTuple):
@@ -33,7 +31,7 @@ def try_imports(checkout: Path, modules: Sequence[str] = MODULES) -> dict[str, I
     """Import each module in the checkout's virtual environment; a crash there is an answer, not a crash here."""
     python = venv_python(checkout)
     try:
-        argv = ["env", *QUIET, python, "-P", PACKAGE / "programs" / "try_imports.py", *modules]
+        argv = [python, "-P", PACKAGE / "programs" / "try_imports.py", *modules]
         answer = answer_of(argv, limit_s=LIMIT_S) if python.exists() else None
     except OSError as error:
         return dict.fromkeys(modules, Import(False, f"{python} cannot be started: {error}"))

@@ -14,7 +14,8 @@ import urllib.request
 import zipfile
 import zlib
 from base64 import urlsafe_b64encode
-from http.client import HTTPException
+from collections.abc import Mapping
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
 
@@ -30,11 +31,14 @@ def read_wheel(source: str, *, sha256: str | None = None) -> bytes:
     Raises `EngineMissing` when it cannot be had, or is another than the one with the hash `sha256`.
     """
     try:
-        if "://" in source:
-            with urllib.request.urlopen(source, timeout=TIMEOUT_S) as answer:
+        if source.startswith(("http://", "https://")):
+            # Not `urlopen`, which keeps the proxies that it found when it was called first.
+            with urllib.request.build_opener().open(source, timeout=TIMEOUT_S) as answer:
                 data = answer.read(LARGEST_BYTES)
+                if answer.length:
+                    raise IncompleteRead(data, answer.length)
         else:
-            data = Path(source).expanduser().read_bytes()
+            data = Path(source).read_bytes()
     except HTTPError as error:
         told = f"the wheel of the environment is not to be had: {error.code} {error.reason} at {source}"
         raise EngineMissing(told, hint="training needs it: give another address, or a file, with --wheel") from None
@@ -48,28 +52,36 @@ def read_wheel(source: str, *, sha256: str | None = None) -> bytes:
     return data
 
 
-def unpack(data: bytes, module: str, site: Path) -> None:
-    """Put the wheel's `module` into the folder `site`, in place of what was there of it; the record of it goes last.
-
-    Raises `EngineMissing` for a wheel that is damaged or holds anything else, and `OSError`.
-    """
+def checked_files(data: bytes, module: str) -> dict[str, bytes]:
+    """The files of a wheel of `module`. Raises `EngineMissing` for one that is damaged or holds anything else."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+            members = {info.filename: info for info in archive.infolist() if info.filename[-1:] != "/"}
             problem = _problem(list(members.values()), module)
             files = {} if problem else {name: archive.read(name) for name in members}
     except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:  # RuntimeError: encrypted
         problem, files = f"it is no whole archive ({error})", {}
     problem = problem or _disagreement(files)
     if problem:
-        raise EngineMissing(f"the wheel of {module} is not installed: {problem}", hint="give another with --wheel")
+        raise EngineMissing(f"this wheel of {module} is not installed: {problem}", hint="give another with --wheel")
+    return files
+
+
+def place_files(files: Mapping[str, bytes], module: str, site: Path) -> None:
+    """Put the files of a wheel into `site`, in place of what was there of it, its description last. Raises `OSError`.
+
+    Interrupted at any point, it leaves something that cannot be imported or is whole, and the next call repairs it.
+    """
     staging = site / f".{module}.unpacking"
     shutil.rmtree(staging, ignore_errors=True)
     for name, content in files.items():
         (staging / name).parent.mkdir(parents=True, exist_ok=True)
         (staging / name).write_bytes(content)
     for old in [site / module, site / f"{module}.py", *site.glob(f"{module}-*.dist-info")]:
-        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink(missing_ok=True)
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink(missing_ok=True)
     for new in sorted(staging.iterdir(), key=lambda path: path.suffix == ".dist-info"):
         new.rename(site / new.name)
     staging.rmdir()

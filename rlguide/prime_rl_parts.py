@@ -1,0 +1,285 @@
+"""What prime-rl's installation is made of: source, packages, environment, verification and policy.
+
+uv runs with the lock file of the release and without resolving anything, and never removes a package.
+"""
+
+import re
+import shlex
+import shutil
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rlguide.checkout import HOME, REVISION, reason_against, require_supported, venv_bin, venv_python
+from rlguide.checks.hub import cached, is_on_hub
+from rlguide.checks.tools import look_at_uv
+from rlguide.child import TAIL_LINES, answer_of, running
+from rlguide.config import PRESETS
+from rlguide.engines.policy import find_policy
+from rlguide.errors import ConfigError, EngineMissing
+from rlguide.files import refusals_told
+from rlguide.paths import absolute, outputs_root
+from rlguide.readiness import ENVIRONMENT, PARTS, Import, problem_of, try_imports
+from rlguide.records import Status
+from rlguide.redact import redacted
+from rlguide.tail import LineReader, last_lines
+from rlguide.troubles import explained
+from rlguide.wheel import checked_files, place_files, read_wheel
+
+GUIDE_POLICY = PRESETS["guide"]["model.name"]
+OLDEST_UV = "0.9.25"
+"""The oldest that reads the lock file of the guide's release; 0.9.24 refuses it."""
+POLL_S = 0.2
+QUIET_S = 2.0
+"""Seconds without a new line after which a progress bar is shown as it stands."""
+SHORT_S = 120.0
+LOG_LINES = 200
+
+Say = Callable[[str], object]
+"""Called with each line for the reader."""
+
+
+class Home(NamedTuple):
+    """Where the parts come from: prime-rl's own home at the guide's release, and the wheel that its lock file names."""
+
+    url: str = HOME
+    revision: str = REVISION
+    wheel: str = (
+        "https://hub.primeintellect.ai/primeintellect/reverse-text/@e3cd3fe4/reverse_text-0.1.5-py2.py3-none-any.whl"
+    )
+    sha256: str | None = "f48c5a203603551219df30f734ff5f74b825ea2a29fec05c7a6b2cd4bb657a34"
+
+
+GUIDE = Home()
+
+
+class Work(NamedTuple):
+    """What one part takes."""
+
+    title: str
+    why: str
+    commands: tuple[tuple[str, ...], ...]
+    there: Callable[[], str | None]
+    """What is there already; `None` when it is to be done."""
+    act: Callable[[], object]
+    takes: str = ""
+    """How much, where it is much."""
+
+    @property
+    def command(self) -> str:
+        """As a shell takes it."""
+        return " && ".join(map(shlex.join, self.commands))
+
+
+class Parts:
+    """One installation of prime-rl, in one checkout."""
+
+    def __init__(self, checkout: Path, *, policy: str, wheel: str | None, say: Say, home: Home):
+        self.checkout, self.say, self.home = checkout, say, home
+        self.policy = find_policy(policy)
+        self.wheel, self.sha256 = (_address(wheel), None) if wheel else (home.wheel, home.sha256)
+        self._imports: dict[str, Import] | None = None
+
+    @property
+    def imports(self) -> dict[str, Import]:
+        """How the imports go; looked at anew after every command."""
+        if self._imports is None:
+            self._imports = try_imports(self.checkout)
+        return self._imports
+
+    def work(self) -> Iterator[Work]:
+        """The parts, in their order; each is made when the one before is done."""
+        yield self._source()
+        yield self._packages()
+        yield self._environment()
+        yield self._verification()
+        yield self._policy()
+
+    # ---------------------------------------------------------------------------------------------------- source
+
+    def _source(self) -> Work:
+        part = self.checkout.with_name(f".{self.checkout.name}.part")
+        git = ("git", "-C", str(part))
+        commands = (
+            ("git", "init", "--quiet", str(part)),
+            (*git, "fetch", "--progress", "--depth", "1", self.home.url, self.home.revision),
+            (*git, "checkout", "--quiet", "--detach", self.home.revision),
+            ("mv", str(part), str(self.checkout)),
+        )
+
+        def there() -> str | None:
+            problem = reason_against(self.checkout)
+            if problem is None:
+                return str(require_supported(self.checkout, pinned=self.home.revision))
+            if self.checkout.exists() and not (self.checkout.is_dir() and not any(self.checkout.iterdir())):
+                told = f"{self.checkout} is no checkout of prime-rl ({problem}), and not empty"
+                raise EngineMissing(told, look=self.checkout, hint="name another folder with --checkout")
+            return None
+
+        def act() -> None:
+            if shutil.which("git") is None:
+                raise EngineMissing("git is not installed, or not on PATH", hint=f"install git, or copy {HOME} there")
+            shutil.rmtree(part, ignore_errors=True)  # of an attempt that did not get to its end
+            if self.checkout.exists():
+                self.checkout.rmdir()
+            self._run("source", *commands, env={"GIT_TERMINAL_PROMPT": "0"})
+
+        return Work("source", f"the guide's release, from {self.home.url}", commands, there, act)
+
+    # -------------------------------------------------------------------------------------------------- packages
+
+    def _packages(self) -> Work:
+        uv = ("env", "UV_PROJECT_ENVIRONMENT=.venv", "uv", "--directory", str(self.checkout))
+        commands = ((*uv, "sync", "--frozen", "--inexact", "--extra", "flash-attn"),)
+
+        def there() -> str | None:
+            return None if problem_of(self._found(*PARTS)) else f"{', '.join(PARTS)} can be imported"
+
+        def act() -> None:
+            self._require_uv()
+            self._run("packages", *commands)
+            if problem := problem_of(self._found(*PARTS)):
+                hint = "flash-attn has a ready-made wheel for Linux on x86_64 only" if "flash" in problem else None
+                raise EngineMissing(f"uv ended well, and yet: {problem}", look=self._log("packages"), hint=hint)
+
+        why = f"exactly those of its lock file, into {self.checkout / '.venv'} and nowhere else"
+        return Work("packages", why, commands, there, act, "several minutes and gigabytes")
+
+    def _require_uv(self) -> None:
+        found = look_at_uv(self.checkout, least=OLDEST_UV)
+        if found.status is Status.FAIL:
+            raise EngineMissing(f"uv: {found.seen}", hint=f"{found.fix}; then install again")
+        if found.status is Status.WARN:
+            self.say(f"uv: {found.seen}; trying it all the same")
+
+    # ----------------------------------------------------------------------------------------------- environment
+
+    def _environment(self) -> Work:
+        named = f"{self.wheel}#sha256={self.sha256}" if self.sha256 else self.wheel
+        python = venv_python(self.checkout)
+        commands = (("uv", "pip", "install", "--python", str(python), "--no-deps", "--reinstall", named),)
+
+        def there() -> str | None:
+            found = self._found(ENVIRONMENT)
+            return None if problem_of(found) else found[ENVIRONMENT].seen
+
+        def act() -> None:
+            if not self.sha256:
+                checked_files(read_wheel(self.wheel), ENVIRONMENT)  # uv itself believes what a wheel says of itself
+            try:
+                self._run("environment", *commands)
+            except EngineMissing as error:
+                self.say(
+                    f"{error.message.splitlines()[0]}\nunpacking the wheel instead, as the guide does: {self.wheel}"
+                )
+                self._unpack(python)
+            if problem := problem_of(self._found(ENVIRONMENT)):
+                raise EngineMissing(f"the wheel is installed, and yet: {problem}", look=python.parent.parent)
+
+        why = "the texts and the reward; the wheel alone, because all that it needs is there already"
+        return Work("environment", why, commands, there, act)
+
+    def _unpack(self, python: Path) -> None:
+        files = checked_files(read_wheel(self.wheel, sha256=self.sha256), ENVIRONMENT)
+        where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+        with refusals_told("unpack the wheel", self.checkout / ".venv", EngineMissing, hint="change that, then again"):
+            place_files(files, ENVIRONMENT, Path(answer_of(where, limit_s=SHORT_S).out.strip()))
+        self._imports = None
+
+    # -------------------------------------------------------------------------------------- verification, policy
+
+    def _verification(self) -> Work:
+        rl = (str(venv_bin(self.checkout) / "rl"), "--help")
+
+        def problem() -> str | None:
+            if problem := problem_of(self.imports):
+                return problem
+            try:
+                answer = answer_of(rl, limit_s=SHORT_S)
+            except OSError as error:
+                return str(error)
+            return None if answer.code == 0 else f"{shlex.join(rl)} ended with {answer.code}: {answer.said}"
+
+        def there() -> str | None:
+            return None if problem() else f"all {len(self.imports)} imports, and rl answers"
+
+        def act() -> None:
+            hint = f"move {self.checkout / '.venv'} away, then install again"
+            raise EngineMissing(f"prime-rl cannot start: {problem()}", look=self.checkout, hint=hint)
+
+        return Work("verification", "by the Python that will train", (rl,), there, act)
+
+    def _policy(self) -> Work:
+        commands = ((str(venv_bin(self.checkout) / "hf"), "download", self.policy),)
+
+        def there() -> str | None:
+            if not is_on_hub(self.policy):
+                return f"no download: {self.policy}"
+            found = cached(self.policy)
+            return found.told if found.is_whole else None
+
+        def act() -> None:
+            self._run("policy", *commands)
+            if there() is None:
+                told = f"{self.policy} is {cached(self.policy).told}, after its download"
+                raise EngineMissing(told, look=self._log("policy"), hint="try again: it goes on where it stopped")
+
+        why = "the warm start, from the Hub, so that no run has to wait for it"
+        return Work("policy", why, commands, there, act, "1.2 GB" if self.policy == GUIDE_POLICY else "a download")
+
+    # ------------------------------------------------------------------------------------------------ underneath
+
+    def _found(self, *modules: str) -> dict[str, Import]:
+        return {module: self.imports[module] for module in modules}
+
+    def _log(self, name: str) -> Path:
+        return outputs_root() / "installation" / f"{name}.log"
+
+    def _run(self, name: str, *commands: tuple[str, ...], env: dict[str, str] | None = None) -> None:
+        """Run the commands one after the other, their output shown and kept. Raises `EngineMissing`."""
+        log, self._imports = self._log(name), None
+        for argv in commands:
+            with refusals_told(f"run {argv[0]}", log, EngineMissing, hint="look at what is said"):
+                code = self._followed(argv, log, env or {})
+            if code:
+                trouble = explained("\n".join(last_lines(log, LOG_LINES)), self._extras())
+                told = f"{shlex.join(argv)} ended with {code}: {trouble.told}"
+                raise EngineMissing("\n  ".join([told, *last_lines(log, TAIL_LINES)]), look=log, hint=trouble.hint)
+
+    def _followed(self, argv: tuple[str, ...], log: Path, env: dict[str, str]) -> int:
+        """Run a program, say its lines as they come, and what a progress bar shows; returns the exit code."""
+        with running(argv, log, env=env) as child:
+            reader, shown, spoke = LineReader(log), "", time.monotonic()
+            while True:
+                code = child.poll()
+                lines = [redacted(line) for line in reader.read()]
+                if not lines and time.monotonic() - spoke > QUIET_S:
+                    lines = [line for line in last_lines(log, 1) if line != shown]
+                for shown in lines:
+                    self.say(shown)
+                    spoke = time.monotonic()
+                if code is not None:
+                    return code
+                time.sleep(POLL_S)
+
+    def _extras(self) -> dict[str, str]:
+        """Packages that only another part of prime-rl needs → the name of that part."""
+        try:
+            groups = tomllib.loads((self.checkout / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        except (OSError, ValueError, LookupError):
+            return {}
+        rows = ((re.split(r"[^\w.-]", wanted)[0], extra) for extra, several in groups.items() for wanted in several)
+        others = {name.replace("_", "-").lower(): extra for name, extra in rows if extra not in {"flash-attn", "all"}}
+        return {name: extra for name, extra in others.items() if name != "reverse-text"}
+
+
+def _address(wheel: str) -> str:
+    """A wheel's address, or its absolute path. Raises `ConfigError` for an address that holds a password."""
+    if "://" not in wheel:
+        return str(absolute(Path(wheel)))
+    if "@" in wheel.split("/")[2]:
+        hint = "download it yourself, and give the file"
+        raise ConfigError("the address of the wheel holds a password, which others could see", hint=hint)
+    return wheel
