@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from rlguide import engines
 from rlguide.accounts import account_note, with_account
 from rlguide.config import RunConfig, write_config
 from rlguide.errors import LaunchError, RunOccupied
@@ -62,12 +63,14 @@ def begin_attempt(
     """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
 
     `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `Busy` while another process has the
-    processor that the run needs, `ConfigError` when the plan may not report to the W&B account here, `LaunchError`, or
-    `OSError`. Returns what the reader should know about the account.
+    processor that the run needs, `EngineMissing` when what would start cannot be imported, `ConfigError` when the plan
+    may not report to the W&B account here, `LaunchError`, or `OSError`. Returns what the reader should know about the
+    account.
     """
     if plan.exclusive_cpu:
         with cpu_slot(f"a launch in {files.directory}", wait_s=SLOT_WAIT_S):
             pass  # now, not as a run that failed at once; the supervisor takes it for good
+    engines.find_engine(plan.engine).require_ready(plan)
     plan = with_account(plan)
     if config is not None:
         write_config(config, files.config)

@@ -56,8 +56,8 @@ def problem_of(imports: dict[str, Import]) -> str | None:
     return next((f"{module}: {found.seen}" for module, found in imports.items() if not found.is_there), None)
 
 
-def require_ready(checkout: Path) -> None:
+def require_ready(checkout: Path, modules: Sequence[str] = MODULES) -> None:
     """Import what a run needs, right before it starts. Raises `EngineMissing` with the way to repair it."""
-    if problem := problem_of(try_imports(checkout)):
+    if problem := problem_of(try_imports(checkout, modules)):
         repair = f"repair it with: rlguide install --engine prime-rl --checkout {shlex.quote(str(checkout))}"
         raise EngineMissing(f"prime-rl cannot start here: {problem}", look=checkout / ".venv", hint=repair)

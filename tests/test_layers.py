@@ -22,6 +22,8 @@ LAYERS = (
         "ports",
         "gpus",
         "links",
+        "owners",
+        "windows",
         "server",
         "slot",
         "store",

@@ -41,6 +41,9 @@ class Engine(Protocol):
     def missing(self, config: RunConfig) -> str | None:
         """Why the engine cannot run here, with the command that mends it; `None` when it can."""
 
+    def require_ready(self, plan: Plan) -> None:
+        """Look once more, right before a start. Raises `EngineMissing` when what would start is broken."""
+
     def tools(self, plan: Plan) -> Tools:
         """The programs for the policies of a planned run. Raises `EvaluationError` when there are none."""
 

@@ -19,6 +19,7 @@ from rlguide.environment.generator import FOLDER as TEXTS
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.gpus import free_gpus
 from rlguide.ports import free_port
+from rlguide.readiness import require_ready
 from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 DEFAULT_PORT = 8000
@@ -52,6 +53,7 @@ START_UP_S, ROLLOUT_S, SAVE_S = 110.0, 0.027, 65.0
 READY_S = 600.0
 """vLLM compiles on a first start; with a small policy it took 60 s."""
 CONCURRENCY = 32
+PREFLIGHT = ("flash_attn", "ring_flash_attn", "reverse_text")
 
 
 class PrimeRl:
@@ -71,8 +73,12 @@ class PrimeRl:
         told = f"{checkout} is not installed: there is no {', '.join(absent)} in {venv_bin(checkout)}"
         return f"{told}; install with: rlguide install --engine prime-rl" if absent else None
 
+    def require_ready(self, plan: Plan) -> None:
+        """Import what another installation's tool may have removed meanwhile; vLLM itself takes too long for that."""
+        require_ready(_programs(plan).parent.parent, PREFLIGHT)
+
     def tools(self, plan: Plan) -> Tools:
-        programs = Path(plan.processes[0].argv[0]).parent
+        programs = _programs(plan)
         return Tools(
             server=partial(server, programs),
             ready_s=READY_S,
@@ -113,6 +119,11 @@ class PrimeRl:
             notes=_notes(config, checkout, gpus, port),
             fingerprint=fingerprint(engine=self.name, release=release, config=rl_toml(config, policy)),
         )
+
+
+def _programs(plan: Plan) -> Path:
+    """Folder of the programs of the checkout that a plan was made for."""
+    return Path(plan.processes[0].argv[0]).parent
 
 
 def _choose_gpus(config: RunConfig, machine: Machine) -> tuple[int, ...]:

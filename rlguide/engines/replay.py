@@ -30,6 +30,9 @@ class Replay:
     def missing(self, config: RunConfig) -> str | None:
         return None if (RECORDING / "manifest.json").is_file() else f"no recording in {RECORDING}; reinstall rlguide"
 
+    def require_ready(self, plan: Plan) -> None:
+        """Nothing: a recording needs no packages."""
+
     def tools(self, plan: Plan) -> Tools:
         told = f"{plan.directory.name!r} is a recording: it has no weights to measure or to try"
         raise EvaluationError(told, hint="train one for real: engine = 'trl' runs on every machine")

@@ -60,6 +60,9 @@ class Trl:
             return None
         return f"not installed: {', '.join(absent)}; install with: {sys.executable} -m pip install 'rlguide[local]'"
 
+    def require_ready(self, plan: Plan) -> None:
+        """Nothing: the trainer is a child of this very Python, and its imports take as long as a look at them."""
+
     def tools(self, plan: Plan) -> Tools:
         return local_tools(plan.gpus)
 
