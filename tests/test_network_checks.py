@@ -189,4 +189,5 @@ def test_nobody_outside_is_asked_unless_that_is_wanted(service: str, monkeypatch
     assert check_machine(only=["network"]).checks == ()
     (asked,) = check_machine(only=["network"], network=True).checks
     assert asked.seen.startswith("no answer from GitHub: github.com ")
-    assert asked.seen.count(":") == 1
+    assert "; the environment hub: hub.primeintellect.ai " in asked.seen
+    assert asked.seen.count(":") == 2

@@ -1,20 +1,21 @@
-"""Checks of the hardware: cores, memory, GPUs with their driver, and disk."""
+"""Checks of the hardware: cores, memory, GPUs with their driver, and whether the processor is free."""
 
-import os
-import shutil
-from pathlib import Path
+from collections.abc import Sequence
 
-from rlguide import probe
 from rlguide.asking import Finding
 from rlguide.checks.torch_build import TorchBuild
-from rlguide.errors import Busy
-from rlguide.gpus import free_gpus
-from rlguide.paths import absolute
+from rlguide.errors import Busy, LaunchError
+from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
 
 TRAINING_MEMORY_GIB = 2.5
 """A run of the tiny policy with its evaluation needs so much."""
+LOOK_S = 0.5
+"""Another doctor may be looking at the same moment."""
+INSTALL = "install torch for CUDA (pip install 'rlguide[gpu]'), or set CUDA_VISIBLE_DEVICES= to use the processor"
+FLASH_ATTN = (8, 0)
+"""Compute capability from which flash-attn and bfloat16 work: Ampere."""
 
 
 def look_at_cores(machine: Machine) -> Finding:
@@ -27,20 +28,47 @@ def look_at_memory(machine: Machine) -> Finding:
     return Finding(status, f"{machine.memory_gib:.1f} GiB available", "close other programs, or raise the memory limit")
 
 
-def look_at_gpus(machine: Machine) -> Finding:
-    """Which GPUs there are, who is on them, and which one a run would take."""
+def look_at_gpus(machine: Machine, *, chosen: Sequence[int] | None = None) -> Finding:
+    """Which GPUs there are, who is on them, and which one a run takes; `chosen` are those that it must take."""
     if machine.gpu_problem:
         return Finding(Status.WARN, f"unknown: {machine.gpu_problem}", machine.gpu_fix)
-    told = "; ".join(map(gpu_text, machine.gpus)) or "none"
     if machine.gpu_notice:
-        return Finding(Status.WARN, f"{told} ({machine.gpu_notice})", machine.gpu_fix)
+        return Finding(Status.WARN, f"{gpus_text(machine.gpus)} ({machine.gpu_notice})", machine.gpu_fix)
+    told = gpus_text(machine.gpus)
+    free = [gpu for gpu in free_gpus(machine.gpus, slices=True) if chosen is None or gpu.index in chosen]
+    if free:
+        return Finding(Status.PASS, f"{told}: a run takes {cuda_name(free[0])}")
+    if chosen:
+        fix = "wait, end what is yours on it, or leave gpus out to choose"
+        return Finding(Status.WARN, f"{told}: {', '.join(map(str, chosen))} is not free for certain", fix)
     if not machine.gpus:
         return Finding(Status.PASS, told)
-    free = free_gpus(machine.gpus)
-    if not free:
-        fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
-        return Finding(Status.WARN, f"{told}: none is free for certain", fix)
-    return Finding(Status.PASS, f"{told}: a run takes {free[0].index}")
+    fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
+    return Finding(Status.WARN, f"{told}: none is free for certain", fix)
+
+
+def look_at_two_gpus(machine: Machine, roles: Sequence[str], *, chosen: Sequence[int] | None = None) -> Finding:
+    """Whether there is a whole free GPU for each of `roles`, and which: prime-rl takes no slice, and shares none."""
+    instead = "use engine = trl, which needs one GPU or none"
+    if machine.gpu_problem:
+        return Finding(Status.FAIL, f"unknown: {machine.gpu_problem}", f"{machine.gpu_fix}; or {instead}")
+    told = gpus_text(machine.gpus) + (f" ({machine.gpu_notice})" if machine.gpu_notice else "")
+    free = {gpu.index: gpu for gpu in free_gpus(machine.gpus)}
+    taken = sorted([*free][: len(roles)]) if chosen is None else [index for index in chosen if index in free]
+    if len(taken) < len(roles):
+        seen = f"{told}; free for certain: {', '.join(map(str, taken)) or 'none'}; needed: {len(roles)}, undivided"
+        return Finding(Status.FAIL, seen, f"{machine.gpu_fix or 'end what is yours on the others'}; or {instead}")
+    old = [index for index in taken if (free[index].compute_capability or FLASH_ATTN) < FLASH_ATTN]
+    if old:
+        seen = f"{told}: {old[0]} has compute capability {_dotted(free[old[0]].compute_capability)}"
+        return Finding(Status.FAIL, f"{seen}, and flash-attn needs {_dotted(FLASH_ATTN)}", instead)
+    shared = ", ".join(f"{role} on {index}" for role, index in zip(roles, taken, strict=False))
+    return Finding(Status.WARN if machine.gpu_notice else Status.PASS, f"{told}: {shared}", machine.gpu_fix)
+
+
+def gpus_text(gpus: Sequence[Gpu]) -> str:
+    """All of them in words."""
+    return "; ".join(map(gpu_text, gpus)) or "none"
 
 
 def gpu_text(gpu: Gpu) -> str:
@@ -53,11 +81,13 @@ def gpu_text(gpu: Gpu) -> str:
     if gpu.owners is not None:
         named = (f"{owner.who} (pid {owner.pid})" if owner.pid else owner.who for owner in gpu.owners)
         owners = ", ".join(named) or "nobody on it"
-    divided = "" if gpu.slices is None else f", divided into {len(gpu.slices)} slices"
-    return f"{gpu.index} {gpu.name}{divided}, {memory}, {owners}"
+    if gpu.slices is None:
+        return f"{cuda_name(gpu)} {gpu.name}, {memory}, {owners}"
+    parts = f"{len(gpu.slices)} slices: {gpus_text(gpu.slices)}" if gpu.slices else "slices that are not told"
+    return f"{gpu.index} {gpu.name}, divided into {parts}"
 
 
-def look_at_driver(machine: Machine, build: TorchBuild | None) -> Finding:
+def look_at_driver(machine: Machine, build: TorchBuild | None, *, install: str = INSTALL) -> Finding:
     """Whether the driver can run the CUDA that the installed torch was built with: a figure such as 535+ does not say.
 
     Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
@@ -68,11 +98,11 @@ def look_at_driver(machine: Machine, build: TorchBuild | None) -> Finding:
         return Finding(Status.PASS, "no GPU here that needs one")
     if build is None:
         return Finding(Status.SKIP, "torch is not installed")
-    too_bad = Status.FAIL if free_gpus(machine.gpus) else Status.WARN  # without a free one the processor trains
+    free = free_gpus(machine.gpus, slices=True)
+    too_bad = Status.FAIL if free else Status.WARN  # without a free one the processor trains
     if build.cuda is None:
         made_for = "AMD's GPUs" if build.hip else "processors only"
-        fix = "install torch for CUDA (pip install 'rlguide[gpu]'), or set CUDA_VISIBLE_DEVICES= to use the processor"
-        return Finding(too_bad, f"torch {build.version} is made for {made_for}, and there is a GPU", fix)
+        return Finding(too_bad, f"torch {build.version} is made for {made_for}, and there is a GPU", install)
     if machine.cuda is None:
         seen = f"torch {build.version} needs CUDA {_dotted(build.cuda)}; which one the driver can run is unknown"
         return Finding(Status.WARN, seen, "compare with the CUDA version in the heading of `nvidia-smi`")
@@ -90,43 +120,14 @@ def _dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def look_at_outputs(root: Path) -> Finding:
-    folder = _nearest(root)
-    usable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-    fix = "set RLGUIDE_OUTPUTS to a folder that you may write to"
-    return Finding(Status.PASS if usable else Status.FAIL, f"{root} ({'' if usable else 'not '}writable)", fix)
-
-
-def look_at_disk(folder: Path, wanted_gib: float) -> Finding:
-    free_gib = shutil.disk_usage(_nearest(folder)).free / probe.GIB
-    status = Status.PASS if free_gib >= wanted_gib else Status.FAIL
-    return Finding(status, f"{free_gib:.1f} GiB free at {folder}", "free some space, or use a folder on another disk")
-
-
-def look_at_hub_cache(folder: Path, wanted_gib: float) -> Finding:
-    """Where downloads from the Hub go; the tiny policy needs none, so that nothing here is worse than a doubt."""
-    nearest = _nearest(folder)
-    fix = "set HF_HOME to a folder on a disk with room that you may write to"
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
-        return Finding(Status.WARN, f"{folder} (not writable)", fix)
-    finding = look_at_disk(folder, wanted_gib)
-    return finding if finding.status is Status.PASS else Finding(Status.WARN, finding.seen, fix)
-
-
-def hub_cache() -> Path:
-    """Folder of downloads from the Hub, as `huggingface_hub` finds it."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return absolute(Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")))
-
-
-def _nearest(path: Path) -> Path:
-    """`path`, or the folder above it that exists."""
-    return next((folder for folder in (path, *path.parents) if folder.exists()), path)
-
-
-def look_at_slot() -> Finding:
+def look_at_slot(machine: Machine) -> Finding:
+    """Whether another run of ours computes on the processor, where a run would have to."""
+    if free_gpus(machine.gpus, slices=True):
+        return Finding(Status.PASS, "not needed: a run takes a GPU")
     try:
-        with cpu_slot("rlguide doctor"):
+        with cpu_slot("rlguide doctor", wait_s=LOOK_S):
             return Finding(Status.PASS, "free")
     except Busy as error:
         return Finding(Status.WARN, error.message, error.hint)
+    except LaunchError as error:
+        return Finding(Status.FAIL, error.message, error.hint)

@@ -44,9 +44,10 @@ def _host(url: str) -> str:
 # ---------------------------------------------------------------------------------------------------------- ports
 
 
-def look_at_port(port: int) -> Finding:
-    """Whether a server of ours could listen there, and who does."""
+def look_at_port(port: int, *, is_wish: bool = False) -> Finding:
+    """Whether a server of ours could listen there, and who does; with `is_wish`, a run would take the next free one."""
     fix = "end that program if it is yours, or configure another port"
+    taken = Status.WARN if is_wish else Status.FAIL
     problem = _taken(socket.AF_INET, "0.0.0.0", port)
     if problem is None:
         if socket.has_ipv6 and _taken(socket.AF_INET6, "::", port) == "in use":
@@ -54,8 +55,8 @@ def look_at_port(port: int) -> Finding:
             return Finding(Status.WARN, seen, fix)
         return Finding(Status.PASS, "free")
     if problem == "in use":
-        return Finding(Status.FAIL, f"taken by {_holders(port)}", fix)
-    return Finding(Status.FAIL, f"cannot be used: {problem}", "configure another port, from 1024 up")
+        return Finding(taken, f"taken by {_holders(port)}", fix)
+    return Finding(taken, f"cannot be used: {problem}", "configure another port, from 1024 up")
 
 
 def _taken(family: socket.AddressFamily, address: str, port: int) -> str | None:
@@ -89,6 +90,7 @@ def services() -> dict[str, str]:
         "the Hub": os.environ.get("HF_ENDPOINT") or "https://huggingface.co",
         "W&B": os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai",
         "GitHub": "https://github.com",
+        "the environment hub": "https://hub.primeintellect.ai",
     }
 
 

@@ -1,22 +1,27 @@
 """Checks of the software: Python, the packages of an engine, and the policy that ships with rlguide."""
 
 import json
-import os
+import signal
 import struct
-import subprocess
 import sys
-import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from rlguide.asking import Finding
+from rlguide.asking import Finding, once
+from rlguide.child import Answer, answer_of
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
-IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
-"""Packages to import, one child process a group: two take half the time on two cores."""
 IMPORT_DEADLINE_S = 60.0
 """A cold disk can take this long to read torch and its libraries."""
+OVER = {"file", "error"}
+"""One of them stands in the answer about a module whose import is over."""
+REFERENCE_WORK_S = 0.0085
+"""What `work_s` of the trial is on the processor on which the time of a run was measured, while it checks."""
+ALIKE = 1.5
+"""Factor up to which two processors count as equally fast: so far, a busy moment looks like a slow processor."""
 CHECKPOINT_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -51,46 +56,65 @@ def safetensors_length(path: Path) -> int:
 
 
 class ImportTrial:
-    """Imports packages in one child process; a crash there is a finding, not a crash here."""
+    """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
-    def __init__(self, modules: Sequence[str], *, python: Path = Path(sys.executable)):
+    `fix` says what to do about one that does not import.
+    """
+
+    def __init__(self, modules: Sequence[str], *, python: Path = Path(sys.executable), fix: str | None = None):
         self.modules = tuple(modules)
         self.python = python
-        self._lock = threading.Lock()
-        self._found: dict[str, Finding] = {}
+        self.fix = fix or f"{python} -m pip install 'rlguide[local]'"
+        self.answers = once(self._run)
 
     def find(self, module: str) -> Finding:
         """How importing `module` went. The first caller runs the child, the others wait for it."""
-        with self._lock:
-            if not self._found:
-                self._found = self._run()
-        return self._found[module]
-
-    def _run(self) -> dict[str, Finding]:
-        argv = [self.python, "-P", PACKAGE / "programs" / "try_imports.py", *self.modules]
-        quiet = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}  # no CUDA context, no network
-        try:
-            child = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=IMPORT_DEADLINE_S,
-                env=os.environ | quiet,
-                check=False,
-            )
-            output, end = child.stdout, f"Python ended with exit code {child.returncode}"
-        except subprocess.TimeoutExpired as error:
-            output, end = error.stdout or b"", f"still importing after {IMPORT_DEADLINE_S:.0f} s"
-        told: dict[str, dict[str, str]] = {}
-        for line in output.decode(errors="replace").splitlines():
-            answer = json.loads(line)
-            told[answer["module"]] = answer
-        return {module: self._judge(told.get(module), end) for module in self.modules}
-
-    def _judge(self, answer: dict[str, str] | None, end: str) -> Finding:
+        told, end = self.answers()
+        answer = told.get(module)
+        if answer is None and module != next(name for name in self.modules if not told.get(name, {}).keys() & OVER):
+            return Finding(Status.SKIP, f"not tried: {end} before")
         if answer and answer.get("file"):
             return Finding(Status.PASS, f"{answer['version']} from {answer['file']}".strip())
-        if answer is None:
-            return Finding(Status.SKIP, f"not tried: {end} before")
-        seen = f"{answer.get('error', f'{end} while importing it')} ({self.python})"
-        return Finding(Status.FAIL, seen, f"{self.python} -m pip install 'rlguide[local]'")
+        if answer and answer.get("folders"):
+            seen = f"only a folder without code: {', '.join(answer['folders'])}"
+        else:
+            seen = (answer or {}).get("error", f"{end} while importing it")
+        return Finding(Status.FAIL, f"{seen} ({self.python})", self._fix(seen))
+
+    def _fix(self, seen: str) -> str:
+        if "undefined symbol" in seen:
+            return f"it was built for another version of a package that it uses; install it again: {self.fix}"
+        return self.fix
+
+    def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
+        """What the child said of each module, and how it ended."""
+        program = PACKAGE / "programs" / "try_imports.py"
+        answer = answer_of((self.python, "-P", program, *self.modules), limit_s=IMPORT_DEADLINE_S)
+        told: dict[str, dict[str, Any]] = {}
+        for line in answer.out.splitlines():
+            with suppress(ValueError, TypeError, KeyError):  # a word of something that Python loads at its start
+                found = json.loads(line)
+                told[found["module"]] = found
+        return told, self._end(answer)
+
+    def _end(self, answer: Answer) -> str:
+        if answer.code is None:
+            return f"still importing after {IMPORT_DEADLINE_S:.0f} s"
+        said = f" ({answer.err.strip().splitlines()[-1]})" if answer.err.strip() and answer.code > 0 else ""
+        return f"Python ended with {ended(answer.code)}{said}"
+
+
+def slowness(trial: ImportTrial) -> float | None:
+    """How much longer than in the estimates this processor takes, by the trial that imported torch; 1 for alike."""
+    work_s = trial.answers()[0].get("torch", {}).get("work_s")
+    if not work_s:
+        return None
+    factor = work_s / REFERENCE_WORK_S
+    return 1.0 if 1 / ALIKE < factor < ALIKE else factor
+
+
+def ended(code: int) -> str:
+    """How a program ended, in words."""
+    with suppress(ValueError):  # a signal without a name, and every exit code
+        return f"exit code {code} ({signal.Signals(-code).name})"
+    return f"exit code {code}"

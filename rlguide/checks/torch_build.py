@@ -5,6 +5,11 @@ import importlib.util
 from pathlib import Path
 from typing import NamedTuple
 
+from rlguide.child import answer_of
+
+ANSWER_S = 4.0
+FIND = "import importlib.util as u; found = u.find_spec('torch'); print(found and found.origin or '')"
+
 
 class TorchBuild(NamedTuple):
     """One build of torch."""
@@ -32,6 +37,14 @@ def torch_build(folder: Path | None = None) -> TorchBuild | None:
     major, _, minor = (told["cuda"] or "").partition(".")
     cuda = (int(major), int(minor.partition(".")[0])) if major else None
     return TorchBuild(told["__version__"], cuda, told.get("hip"))
+
+
+def torch_folder(python: Path) -> Path | None:
+    """Where another Python has its torch; `None` for none. Raises `OSError` or `ValueError` if it cannot say."""
+    answer = answer_of((python, "-P", "-c", FIND), limit_s=ANSWER_S)
+    if answer.code != 0:
+        raise ValueError(f"{python} does not say where its torch is: {answer.said or answer.code}")
+    return Path(answer.out.strip()).parent if answer.out.strip() else None
 
 
 def _source(folder: Path) -> str:

@@ -1,0 +1,118 @@
+"""What the engines need alike, as questions; nothing is looked at until they are asked."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import gettempdir
+from typing import NamedTuple
+
+from rlguide.asking import Finding, Question
+from rlguide.checks.accounts import look_at_wandb
+from rlguide.checks.disk import Room, look_at_outputs, look_at_room
+from rlguide.checks.hub import cached, hub_cache, is_on_hub, look_at_policy, look_at_token, weights_gib
+from rlguide.checks.network import look_at_loopback, look_at_services, services
+from rlguide.checks.software import IMPORT_DEADLINE_S, ImportTrial, look_at_python
+from rlguide.config import TINY, RunConfig
+from rlguide.gpus import LIMIT_S
+from rlguide.paths import outputs_root
+from rlguide.records import Machine
+
+WANDB_DEADLINE_S = 9.0
+"""W&B answers within 3 s."""
+NETWORK_DEADLINE_S = 8.0
+MACHINE_DEADLINE_S = LIMIT_S + 2
+
+RUN_GIB, TEMPORARY_GIB = 0.5, 0.2
+"""What a run of the tiny policy writes with its evaluation."""
+COPIES = 10
+"""Of the weights, at most: 6 in a checkpoint with optimizer, in float32; 1 at the end; 3 on the way to a server."""
+POLICY_GIB = 1.2
+"""The run guide's, and so the guess for any other on the Hub."""
+OUTPUTS, TEMPORARY, DOWNLOADS = "outputs", "temporary files", "downloads"
+DISKS = {OUTPUTS: "disk", TEMPORARY: "temporary-disk", DOWNLOADS: "hub-disk"}
+HUB_FIX = "set HF_HOME to a folder on a disk with room that you may write to"
+
+
+class About(NamedTuple):
+    """What is asked for, and how."""
+
+    config: RunConfig
+    machine: Callable[[], Machine]
+    ask_outside: bool
+    """Whether services on the internet may be asked."""
+    named: Collection[str]
+    """Checks that the caller named."""
+
+
+class Needs(NamedTuple):
+    """The questions of one engine."""
+
+    questions: list[Question]
+    slowness: Callable[[], float | None] = lambda: None
+    """Once they are answered: how slow the processor is, 1 like the one on which estimates were measured."""
+
+
+def rooms(config: RunConfig, packages: Room) -> list[Room]:
+    """What a run writes, and the installation of its packages where they are not there."""
+    policy, is_here = config.model.name, "none: the policy is here"
+    download_gib = POLICY_GIB if is_on_hub(policy) and not cached(policy).is_whole else 0
+    written_gib = round(RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), 1)
+    return [
+        Room(OUTPUTS, outputs_root, written_gib, RUN_GIB),
+        Room(TEMPORARY, lambda: Path(gettempdir()), TEMPORARY_GIB, fix="set TMPDIR to a folder on a disk with room"),
+        packages,
+        Room(DOWNLOADS, hub_cache, download_gib, fix=HUB_FIX, why_none=is_here),
+    ]
+
+
+def files(rooms: Sequence[Room]) -> list[Question]:
+    """Python, and what is written where."""
+    return [
+        Question("python", "Python", "3.11 to 3.13", look_at_python),
+        Question("outputs", "outputs folder", "writable", lambda: look_at_outputs(outputs_root())),
+        *(
+            Question(
+                DISKS.get(room.title, "venv-disk"),
+                f"disk for {room.title}",
+                room.wanted,
+                partial(look_at_room, room, rooms),
+            )
+            for room in rooms
+        ),
+    ]
+
+
+def of_the_machine(name: str, title: str, wanted: str, about: About, look: Callable[[Machine], Finding]) -> Question:
+    """A question to what the machine is; all of them wait for the same look."""
+    return Question(name, title, wanted, lambda: look(about.machine()), MACHINE_DEADLINE_S)
+
+
+def packages(trials: Iterable[ImportTrial], when: Callable[[], Finding | None] = lambda: None) -> list[Question]:
+    """Imports of packages; `when` says in their place why they are not tried."""
+    return [
+        Question(f"packages.{name}", name, "imports", partial(_try, trial, name, when), IMPORT_DEADLINE_S + 5)
+        for trial in trials
+        for name in trial.modules
+    ]
+
+
+def _try(trial: ImportTrial, name: str, when: Callable[[], Finding | None]) -> Finding:
+    return when() or trial.find(name)
+
+
+def elsewhere(about: About) -> list[Question]:
+    """The policy, connections and accounts."""
+    config, ask = about.config, about.ask_outside
+    policy = "the tiny policy" if config.model.name == TINY else "the policy"
+    asked = [
+        Question("warm-start", policy, "complete", partial(look_at_policy, config.model.name)),
+        Question("loopback", "connections to this machine", "work, without a proxy", look_at_loopback),
+        Question("wandb", "W&B account", "yours, in mode online", partial(look_at_wandb, config.wandb),
+                 WANDB_DEADLINE_S),
+        Question("hub-token", "Hugging Face token", "none, or one that the Hub accepts",
+                 partial(look_at_token, config.model.name, ask=ask), NETWORK_DEADLINE_S if ask else 5.0),
+    ]  # fmt: skip
+    if ask:
+        look = partial(look_at_services, services())
+        asked.append(Question("network", "services on the internet", "answer", look, NETWORK_DEADLINE_S))
+    return asked

@@ -1,0 +1,69 @@
+"""What the embedded engine needs: the processor or one GPU, and the packages beside rlguide."""
+
+import importlib.util
+import sys
+from functools import partial
+from pathlib import Path
+
+from rlguide.asking import Finding, Question
+from rlguide.checks import hardware
+from rlguide.checks.common import (
+    About,
+    Needs,
+    elsewhere,
+    files,
+    of_the_machine,
+    packages,
+    rooms,
+)
+from rlguide.checks.disk import Room
+from rlguide.checks.software import ImportTrial, slowness
+from rlguide.checks.torch_build import torch_build
+from rlguide.engines import ENGINES
+from rlguide.gpus import free_gpus
+from rlguide.records import Status
+
+IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
+"""Packages to import, one child process a group: two take half the time on two cores."""
+FOR_GPUS = ("vllm", "flash_attn")
+"""Used on a GPU where they are installed."""
+PACKAGES_GIB = 2.0
+
+
+def needs(about: About) -> Needs:
+    """What a run of the embedded engine needs."""
+    config = about.config
+    is_installed = ENGINES["trl"].missing(config) is None
+    venv = Room("the virtual environment", lambda: Path(sys.prefix), 0 if is_installed else PACKAGES_GIB,
+                why_none="none: its packages are installed")  # fmt: skip
+    trials = [ImportTrial(modules) for modules in IMPORTS]
+    beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
+    tracking = [ImportTrial(["wandb"])] if config.wandb.mode != "off" else []
+    asked = [
+        *files(rooms(config, venv)),
+        *_hardware(about),
+        *packages([*trials, *tracking]),
+        *packages(beside, partial(_without_gpu, about)),
+        *elsewhere(about),
+    ]
+    return Needs(asked, lambda: slowness(trials[0]))
+
+
+def _hardware(about: About) -> list[Question]:
+    memory, chosen = f"{hardware.TRAINING_MEMORY_GIB} GiB available", about.config.gpus
+    return [
+        of_the_machine("cores", "processor cores", "2 or more", about, hardware.look_at_cores),
+        of_the_machine("memory", "memory", memory, about, hardware.look_at_memory),
+        of_the_machine("processor", "processor for training", "not in use by another run", about,
+                       hardware.look_at_slot),
+        of_the_machine("gpus", "GPUs", "none needed; one that is free is used", about,
+                       partial(hardware.look_at_gpus, chosen=chosen)),
+        of_the_machine("driver", "driver for the GPUs", "the CUDA that torch needs", about,
+                       lambda machine: hardware.look_at_driver(machine, torch_build())),
+    ]  # fmt: skip
+
+
+def _without_gpu(about: About) -> Finding | None:
+    if free_gpus(about.machine().gpus, slices=True):
+        return None
+    return Finding(Status.SKIP, "not tried: it is used on a GPU only")
