@@ -6,9 +6,11 @@ uv runs with the lock file of the release and without resolving anything, and ne
 import re
 import shlex
 import shutil
+import subprocess
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -253,16 +255,16 @@ class Parts:
         with running(argv, log, env=env) as child:
             reader, shown, spoke = LineReader(log), "", time.monotonic()
             while True:
-                code = child.poll()
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(POLL_S)
                 lines = [redacted(line) for line in reader.read()]
                 if not lines and time.monotonic() - spoke > QUIET_S:
                     lines = [line for line in last_lines(log, 1) if line != shown]
                 for shown in lines:
                     self.say(shown)
                     spoke = time.monotonic()
-                if code is not None:
-                    return code
-                time.sleep(POLL_S)
+                if child.returncode is not None:
+                    return child.returncode
 
     def _extras(self) -> dict[str, str]:
         """Packages that only another part of prime-rl needs → the name of that part."""

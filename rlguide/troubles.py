@@ -60,6 +60,16 @@ KNOWN = (
         Trouble("the repository does not have that revision", "is git told to fetch from a mirror? git config --list"),
     ),
     (
+        r"RepositoryNotFound|GatedRepo|\b401\b",
+        Trouble(
+            "the Hub does not show this policy", "check its name; an old HF_TOKEN is refused: unset it, or renew it"
+        ),
+    ),
+    (
+        r"OfflineMode|HF_HUB_OFFLINE",
+        Trouble("HF_HUB_OFFLINE forbids the download", f"unset HF_HUB_OFFLINE, {AGAIN}"),
+    ),
+    (
         r"(?i)dns error|resolve host|connection (?:refused|reset)|timed out|failed to connect|unreachable|"
         r"error sending request|LocalEntryNotFound|proxy",
         Trouble("the network, or the server asked, was not reached", f"set HTTPS_PROXY if a proxy is needed, {AGAIN}"),
