@@ -77,7 +77,7 @@ KNOWN = (
 )
 """What a program's output may hold, and what it means; the first that fits counts."""
 UNKNOWN = Trouble("see the end of its output", f"fix what it says, {AGAIN}")
-REFUSED = re.compile(r"HTTP status (?:client|server) error \((\d{3})[^)]*\) for url \(([^)\s]+)\)")
+REFUSED = re.compile(r"HTTP status (?:client|server) error \((\d{3})\b.*\) for url \(([^)\s]+)\)")
 
 
 def explained(output: str, extras: Mapping[str, str]) -> Trouble:

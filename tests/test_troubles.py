@@ -62,6 +62,12 @@ def test_a_package_that_is_not_to_be_had_is_named_and_whether_it_is_needed():
     assert "--no-install-package mini-swe-agent-plus" in other.hint
 
 
+def test_a_server_that_refuses_in_words_of_its_own_is_told_too():
+    output = "HTTP status server error (501 Unsupported method ('HEAD')) for url (http://127.0.0.1:1/x-1.whl)"
+
+    assert explained(output, {}).told.startswith("the package x is not to be had (501 at http://127.0.0.1:1/x-1.whl)")
+
+
 @pytest.mark.parametrize("output", ["", "\0\n", "Segmentation fault", "x" * 100_000])
 def test_what_is_not_understood_is_not_guessed_at(output: str):
     assert explained(output, {}) == UNKNOWN

@@ -66,6 +66,10 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body[: self.server.cut_at])
 
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
     def log_message(self, *_: object) -> None:
         """Nothing: tests look at `asked`."""
 
