@@ -16,7 +16,7 @@ from rlguide.errors import EngineMissing
 from rlguide.paths import absolute
 from rlguide.prime_rl_parts import GUIDE, GUIDE_POLICY, Home, Parts, Say, Work
 from rlguide.readiness import Import
-from rlguide.records import MachineReport, Record
+from rlguide.records import Record
 from rlguide.view.elements import Markup, View, join, notes, table, tag
 from rlguide.view.written import table as written_table
 
@@ -59,7 +59,7 @@ def install(
     ask: Ask | None = None,
     say: Say = print,
     home: Home = GUIDE,
-) -> Installation | MachineReport:
+) -> Installation:
     """Install prime-rl in `checkout` (default: `$RLGUIDE_PRIME_RL`, else `~/prime-rl`); another engine is looked at.
 
     `policy` is downloaded too, unless it is a folder (default: the run guide's). `wheel` is an address or a file of
@@ -70,7 +70,7 @@ def install(
     'source'
     """
     if engine != "prime-rl":
-        return checks.require("packages", engine=engine)
+        return _embedded(engine)
     place = absolute(Path(checkout or os.environ.get(VARIABLE) or DEFAULT))
     found = Parts(place, policy=policy or GUIDE_POLICY, wheel=wheel, say=say, home=home)
     parts: list[Part] = []
@@ -80,6 +80,16 @@ def install(
             break
     html, plain = _shown(place, parts, found.imports)
     return Installation(html=html, text=plain, parts=tuple(parts), imports=found.imports)
+
+
+def _embedded(engine: str) -> Installation:
+    """What an engine that comes with rlguide is made of. Raises `EngineMissing` when something cannot be imported."""
+    report = checks.require("packages", engine=engine)
+    imports = {check.title: Import(True, check.seen) for check in report.checks}
+    parts = tuple(Part(title=c.title, state="there", command="", why=c.wanted, seen=c.seen) for c in report.checks)
+    rows, head = [(part.title, part.seen) for part in parts], f"What the engine {report.engine} imports, and from where"
+    html = table(rows, caption=head)
+    return Installation(html=html, text=f"{head}\n{written_table(rows)}", parts=parts, imports=imports)
 
 
 def _carried_out(work: Work, *, dry_run: bool, ask: Ask | None, say: Say) -> Part:

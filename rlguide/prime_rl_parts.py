@@ -72,7 +72,7 @@ class Work(NamedTuple):
     @property
     def command(self) -> str:
         """As a shell takes it."""
-        return " && ".join(map(shlex.join, self.commands))
+        return " &&\n  ".join(map(shlex.join, self.commands))
 
 
 class Parts:

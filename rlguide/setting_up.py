@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 from rlguide import console, installing, remote
-from rlguide.records import MachineReport
-from rlguide.view.text import report_text
 
 Checkout = Annotated[Path | None, typer.Option(metavar="DIR", help="prime-rl's folder, instead of ~/prime-rl.")]
 
@@ -34,11 +32,8 @@ def install(
         ask=console.confirmed if asked else None,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    if isinstance(found, MachineReport):
-        print(found.model_dump_json(indent=2) if as_json else report_text(found, everything=True))
-    else:
-        rows = [part.model_dump(mode="json") for part in found.parts]
-        print(json.dumps(rows, indent=2) if as_json else found.text)
+    rows = [part.model_dump(mode="json") for part in found.parts]
+    print(json.dumps(rows, indent=2) if as_json else found.text)
 
 
 def sync(

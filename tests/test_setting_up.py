@@ -1,4 +1,4 @@
-"""`rlguide install` and `rlguide sync`: results on standard output, progress on standard error, people alone are asked."""
+"""The commands `install` and `sync`: results on standard output, progress on standard error, only people are asked."""
 
 import json
 import os
