@@ -97,12 +97,12 @@ def _problem(found: dict[str, str | None]) -> ConfigError:
     return ConfigError(message.format_map({"host": "W&B", "source": "its settings", "told": ""} | found), hint=hint)
 
 
-def expected_account(user: str) -> WandbAccount:
-    """The account, when it is that of `user`, or `user` is `*`.
+def expected_account(user: str, *, limit_s: float = LIMIT_S) -> WandbAccount:
+    """The account, when it is that of `user`, or `user` is `*`. Asks within `limit_s` seconds.
 
     Raises `ConfigError` for another account, and when it cannot be found out.
     """
-    account = wandb_account()
+    account = wandb_account(limit_s=limit_s)
     if user not in {ANY, account.user}:
         hint = f"set WANDB_API_KEY to a key of {user}, correct wandb.expected_user, or {OFFLINE}"
         raise ConfigError(f"the W&B key from {account.source} belongs to {account.user}", hint=hint)

@@ -6,12 +6,15 @@ from rlguide.config import Wandb
 from rlguide.errors import ConfigError
 from rlguide.records import Status
 
+ANSWER_S = 7.5
+"""W&B answers within 3 s."""
+
 
 def look_at_wandb(wandb: Wandb) -> Finding:
     """Whose W&B account a run would report to."""
     if wandb.mode != "online":
         return Finding(Status.PASS, f"none is needed: the mode is {wandb.mode}")
     try:
-        return Finding(Status.PASS, expected_account(wandb.expected_user or ANY).told)
+        return Finding(Status.PASS, expected_account(wandb.expected_user or ANY, limit_s=ANSWER_S).told)
     except ConfigError as error:
         return Finding(Status.FAIL, error.message, error.hint)

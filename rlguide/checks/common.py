@@ -7,7 +7,7 @@ from tempfile import gettempdir
 from typing import NamedTuple
 
 from rlguide.asking import Finding, Question
-from rlguide.checks.accounts import look_at_wandb
+from rlguide.checks.accounts import ANSWER_S, look_at_wandb
 from rlguide.checks.disk import Room, look_at_outputs, look_at_room
 from rlguide.checks.hub import cached, hub_cache, is_on_hub, look_at_policy, look_at_token, weights_gib
 from rlguide.checks.network import look_at_loopback, look_at_services, services
@@ -17,8 +17,7 @@ from rlguide.gpus import LIMIT_S
 from rlguide.paths import outputs_root
 from rlguide.records import Machine
 
-WANDB_DEADLINE_S = 9.0
-"""W&B answers within 3 s."""
+WANDB_DEADLINE_S = ANSWER_S + 1
 NETWORK_DEADLINE_S = 8.0
 MACHINE_DEADLINE_S = LIMIT_S + 2
 

@@ -4,9 +4,9 @@ import json
 import os
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from rlguide.asking import Finding
+from rlguide.checks.network import host_of
 from rlguide.checks.software import look_at_checkpoint
 from rlguide.config import TINY
 from rlguide.engines.policy import find_policy
@@ -114,7 +114,7 @@ def cached(policy: str) -> Cached:
         snapshot = folder / "snapshots" / commit
         find_policy(str(snapshot))
         absent = [name for name in _shards(snapshot) if not (snapshot / name).is_file()]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Cached(False, f"{part}: {begun} downloads were cut off" if begun else ABSENT)
     except ConfigError as error:
         return Cached(False, f"{part}: {error.message.partition(': ')[2]}")
@@ -206,7 +206,7 @@ def _asked(what: str, token: Token | None) -> Finding:
     """What the Hub answers. Errors of the library may quote what was sent, and are not shown."""
     import httpx
 
-    host = urlsplit(endpoint()).hostname or endpoint()
+    host = host_of(endpoint())
     headers = {"Authorization": f"Bearer {token.value}"} if token else {}
     try:
         with httpx.stream("GET", f"{endpoint()}/api/{what}", headers=headers, timeout=ANSWER_S) as answer:

@@ -30,7 +30,8 @@ def look_at_loopback() -> Finding:
     except OSError as error:
         fix = "switch the loopback interface on (sudo ip link set lo up), or allow it in the firewall or sandbox"
         return Finding(Status.FAIL, f"do not work: {error}", fix)
-    proxy = urllib.request.getproxies().get("http")
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get("http") or proxies.get("all")
     if proxy and not urllib.request.proxy_bypass("127.0.0.1"):
         return Finding(Status.WARN, f"work, but would go through the proxy {_host(proxy)}", "export NO_PROXY=127.0.0.1")
     return Finding(Status.PASS, "work")
@@ -38,7 +39,7 @@ def look_at_loopback() -> Finding:
 
 def _host(url: str) -> str:
     """A proxy's address without the password that it may hold."""
-    return url.rsplit("@", 1)[-1]
+    return url.rpartition("@")[2].rpartition("//")[2]
 
 
 # ---------------------------------------------------------------------------------------------------------- ports
@@ -108,10 +109,18 @@ def look_at_services(addresses: Mapping[str, str]) -> Finding:
     return Finding(Status.WARN, f"no answer from {told}", f"check network and proxy; or {OFFLINE_FIX}")
 
 
+def host_of(address: str) -> str:
+    """The name in an address, and the address itself where it has none."""
+    try:
+        return urlsplit(address).hostname or address
+    except ValueError:
+        return address
+
+
 def _look_at(url: str) -> Finding:
     import httpx
 
-    host = urlsplit(url).hostname or url
+    host = host_of(url)
     try:
         answer = httpx.head(url, timeout=ANSWER_S)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: a proxy that cannot be one
