@@ -93,11 +93,12 @@ class PrimeRl:
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         checkout = find_checkout(config.prime_rl.checkout)
         assert checkout is not None  # `missing` was asked before
-        policy, release = find_policy(config.model.name), str(release_of(checkout))
+        policy, found = find_policy(config.model.name), release_of(checkout)
+        release = f"{found.name}, {found.revision[:9] if found.revision else 'revision unknown'}"
         gpus, port = _choose_gpus(config, machine), free_port(config.inference.port)
         return Plan(
             engine=self.name,
-            release=f"prime-rl, {release}",
+            release=release,
             policy=policy,
             directory=directory,
             processes=(_launcher(config, directory, checkout, policy, gpus),),
