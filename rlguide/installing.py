@@ -87,9 +87,10 @@ def _embedded(engine: str) -> Installation:
     report = checks.require("packages", engine=engine)
     imports = {check.title: Import(True, check.seen) for check in report.checks}
     parts = tuple(Part(title=c.title, state="there", command="", why=c.wanted, seen=c.seen) for c in report.checks)
-    rows, head = [(part.title, part.seen) for part in parts], f"What the engine {report.engine} imports, and from where"
+    rows = [(part.title, part.seen) for part in parts]
+    head = f"What the engine {report.engine} imports, and from where" if rows else f"{engine} needs no packages"
     html = table(rows, caption=head)
-    return Installation(html=html, text=f"{head}\n{written_table(rows)}", parts=parts, imports=imports)
+    return Installation(html=html, text=f"{head}\n{written_table(rows)}".rstrip(), parts=parts, imports=imports)
 
 
 def _carried_out(work: Work, *, dry_run: bool, ask: Ask | None, say: Say) -> Part:

@@ -31,8 +31,6 @@ from rlguide.troubles import explained
 from rlguide.wheel import checked_files, place_files, read_wheel
 
 GUIDE_POLICY = PRESETS["guide"]["model.name"]
-OLDEST_UV = "0.9.25"
-"""The oldest that reads the lock file of the guide's release; 0.9.24 refuses it."""
 POLL_S = 0.2
 QUIET_S = 2.0
 """Seconds without a new line after which a progress bar is shown as it stands."""
@@ -150,7 +148,7 @@ class Parts:
         return Work("packages", why, commands, there, act, "several minutes and gigabytes")
 
     def _require_uv(self) -> None:
-        found = look_at_uv(self.checkout, least=OLDEST_UV)
+        found = look_at_uv(self.checkout)
         if found.status is Status.FAIL:
             raise EngineMissing(f"uv: {found.seen}", hint=f"{found.fix}; then install again")
         if found.status is Status.WARN:
@@ -186,7 +184,8 @@ class Parts:
     def _unpack(self, python: Path) -> None:
         files = checked_files(read_wheel(self.wheel, sha256=self.sha256), ENVIRONMENT)
         where = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
-        with refusals_told("unpack the wheel", self.checkout / ".venv", EngineMissing, hint="change that, then again"):
+        hint = "make room, or let it be written, then install again"
+        with refusals_told("unpack the wheel", self.checkout / ".venv", EngineMissing, hint=hint):
             place_files(files, ENVIRONMENT, Path(answer_of(where, limit_s=SHORT_S).out.strip()))
         self._imports = None
 

@@ -45,7 +45,7 @@ KNOWN = (
         Trouble("there is no Python 3.12 for it, and none could be fetched", f"install Python 3.12, {AGAIN}"),
     ),
     (
-        r"Failed to build `?flash[-_]attn|CUDA_HOME|\bnvcc\b",
+        r"Failed to build `?flash[-_]attn|CUDA_HOME|nvcc[^\n]* not found",
         Trouble(
             "flash-attn could not be built: its ready-made wheel is for x86_64 and CUDA 12.8",
             f"install it into that virtual environment by hand, {AGAIN}",
@@ -60,7 +60,7 @@ KNOWN = (
         Trouble("the repository does not have that revision", "is git told to fetch from a mirror? git config --list"),
     ),
     (
-        r"RepositoryNotFound|GatedRepo|\b401\b",
+        r"RepositoryNotFound|GatedRepo|401 Client Error",
         Trouble(
             "the Hub does not show this policy", "check its name; an old HF_TOKEN is refused: unset it, or renew it"
         ),
@@ -70,8 +70,8 @@ KNOWN = (
         Trouble("HF_HUB_OFFLINE forbids the download", f"unset HF_HUB_OFFLINE, {AGAIN}"),
     ),
     (
-        r"(?i)dns error|resolve host|connection (?:refused|reset)|timed out|failed to connect|unreachable|"
-        r"error sending request|LocalEntryNotFound|proxy",
+        r"(?i)dns error|resolve host|connection (?:refused|reset)|timed out|failed to connect|is unreachable|"
+        r"error sending request|LocalEntryNotFound|tunnel error|proxy (?:error|authentication)",
         Trouble("the network, or the server asked, was not reached", f"set HTTPS_PROXY if a proxy is needed, {AGAIN}"),
     ),
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from checkouts import AUGUST, checkout, git, repository
+from disks import full, needs_mount, read_only, small_disk
 from installer_stand_in import BEHAVIOUR, write_program
 from wheels import NAME, Index, index, wheel
 
@@ -24,6 +25,7 @@ from rlguide.installing import Installation, install
 from rlguide.prime_rl_parts import GUIDE_POLICY, Home
 from rlguide.readiness import MODULES, require_ready
 
+__all__ = ["small_disk"]
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 PARTS = ["source", "packages", "environment", "verification", "policy"]
@@ -69,7 +71,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     write_program(tmp_path / "bin" / "uv", "uv")
-    for name in ("git", "env", "mv", "sh"):
+    for name in ("git", "env", "mv", "sh", "mount", "umount"):
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -442,6 +444,31 @@ def test_a_log_that_cannot_be_kept_is_told(world: World, outputs: Path):
     outputs.write_text("a file where the outputs should be")
 
     assert "cannot run git" in world.failing().message
+
+
+@needs_mount
+def test_an_environment_that_cannot_be_written_or_has_no_room_is_told(
+    world: World, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+):
+    world.checkout = small_disk / "prime-rl"
+    world.install()
+    (world.site / "reverse_text.py").unlink()
+    world.tell(monkeypatch, fails={"pip": "error: Read-only file system (os error 30)"})
+
+    with read_only(small_disk):
+        failed = world.failing()
+    assert "cannot unpack the wheel: [Errno 30] Read-only file system" in failed.message
+    with full(small_disk):
+        failed = world.failing()
+    assert "No space left on device" in failed.message
+    assert world.install().is_complete
+
+
+def test_an_engine_that_plays_recordings_needs_no_packages():
+    found = install("replay")
+
+    assert found.is_complete
+    assert found.text == "replay needs no packages"
 
 
 # ---------------------------------------------------------------------------------------- policy, secrets, asking

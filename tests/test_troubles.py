@@ -15,6 +15,7 @@ PYTHON = """error: Request failed after 3 retries in 8.2s
   cause: dns error"""
 OLD_LOCK = """error: Failed to parse `uv.lock`
   Caused by: TOML parse error at line 13, column 1"""
+INNOCENT = "Downloading nvidia-cuda-nvcc-cu12 (401.2MiB)\n + proxy-tools==0.1\nerror: something new"
 OTHER = "error: HTTP status client error (404 Not Found) for url (https://hub.example/@aa/mini_swe_agent_plus-0.2.17-py3-none-any.whl)"
 
 
@@ -42,6 +43,8 @@ OTHER = "error: HTTP status client error (404 Not Found) for url (https://hub.ex
         ("  cause: tcp connect error\n  cause: Connection refused (os error 111)", "not reached"),
         ("error: Failed to fetch\n  cause: operation timed out", "not reached"),
         (NETWORK, "not reached"),
+        ("error: tunnel error: unsuccessful", "not reached"),
+        ("nvcc was not found", "flash-attn"),
         ("huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error", "the Hub does not show this policy"),
         ("huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach x: offline mode is enabled", "HF_HUB_OFFLINE"),
     ],
@@ -68,6 +71,6 @@ def test_a_server_that_refuses_in_words_of_its_own_is_told_too():
     assert explained(output, {}).told.startswith("the package x is not to be had (501 at http://127.0.0.1:1/x-1.whl)")
 
 
-@pytest.mark.parametrize("output", ["", "\0\n", "Segmentation fault", "x" * 100_000])
+@pytest.mark.parametrize("output", ["", "\0\n", "Segmentation fault", "x" * 100_000, INNOCENT])
 def test_what_is_not_understood_is_not_guessed_at(output: str):
     assert explained(output, {}) == UNKNOWN
