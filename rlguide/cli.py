@@ -51,9 +51,11 @@ def main() -> None:
 
 @app.command()
 def doctor(
+    source: Annotated[str | None, typer.Argument(help="A configuration; unset, the preset of the engine.")] = None,
     engine: Annotated[str, typer.Option(help="Engine to check the machine for.")] = "auto",
-    wandb_mode: Annotated[str, typer.Option(help="online: ask W&B whose key is here.")] = "off",
-    network: Annotated[bool, typer.Option("--network", help="Ask whether the Hub, W&B and GitHub answer.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="CHECK", help="Only this check; repeatable.")] = None,
+    wandb_mode: Annotated[str | None, typer.Option(help="online: ask W&B whose key is here.")] = None,
+    network: Annotated[bool, typer.Option("--network", help="Ask the Hub, W&B, GitHub and others.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Show also what is well.")] = False,
     to_paste: Annotated[bool, typer.Option("--report", help="Print a block to paste, without secrets.")] = False,
     as_json: AsJson = False,
@@ -62,8 +64,8 @@ def doctor(
 
     Exit codes: 0 it runs here, 1 it runs with doubts, 2 it cannot run yet.
     """
-    wandb = load_config("tiny", {"wandb_mode": wandb_mode}).wandb
-    report = checks.check_machine(engine, wandb=wandb, network=network)
+    asked = load_config(source or checks.preset_for(engine), {"wandb_mode": wandb_mode})
+    report = checks.check_machine(engine, config=asked, only=only or (), network=network)
     plain = text.report_text(report, everything=everything)
     _show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))

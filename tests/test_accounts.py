@@ -11,7 +11,7 @@ from wandb_stub import Stub, serving
 
 from rlguide.accounts import wandb_account
 from rlguide.checks import check_machine
-from rlguide.config import Wandb, load_config
+from rlguide.config import load_config
 from rlguide.engines import plan as planned
 from rlguide.errors import ConfigError
 from rlguide.ports import free_port
@@ -272,8 +272,9 @@ def test_the_doctor_says_whose_account_it_is_when_it_is_asked_and_only_then(
     monkeypatch.setenv("WANDB_API_KEY", ANNA)
     (off,) = check_machine(only=["wandb"]).checks
     asked_before = list(wandb.seen)
-    (anna,) = check_machine(only=["wandb"], wandb=Wandb(mode="online")).checks
-    (other,) = check_machine(only=["wandb"], wandb=Wandb(mode="online", expected_user="bert")).checks
+    (anna,) = check_machine(only=["wandb"], config=load_config("tiny", {"wandb_mode": "online"})).checks
+    berts = load_config("tiny", {"wandb_mode": "online", "wandb.expected_user": "bert"})
+    (other,) = check_machine(only=["wandb"], config=berts).checks
 
     assert (off.status, off.seen, asked_before) == (Status.PASS, "none is needed: the mode is off", [])
     assert anna.status is Status.PASS

@@ -167,10 +167,20 @@ def test_doctor_prints_a_block_to_paste_without_secrets(cli: Cli, monkeypatch: p
 
 
 def test_doctor_names_an_engine_that_is_not_there(cli: Cli):
-    done = cli("doctor", "--engine", "prime-rl")
+    done = cli("doctor", "--engine", "nemo")
 
     assert done.returncode == 2
-    assert "no prime-rl engine yet" in done.stdout
+    assert "no nemo engine yet" in done.stdout
+
+
+def test_doctor_looks_at_single_checks_and_at_the_machine_for_a_configuration(cli: Cli, tmp_path: Path):
+    (tmp_path / "mine.toml").write_text('model.name = "./no-such-folder"')
+
+    alone = cli("doctor", "--only", "outputs", "--only", "disk")
+    other = cli("doctor", str(tmp_path / "mine.toml"), "--only", "warm-start")
+
+    assert (alone.returncode, alone.stdout.count("\n")) == (0, 2)
+    assert (other.returncode, "no model in that folder" in other.stdout) == (2, True)
 
 
 # -------------------------------------------------------------------------------------------------------------- runs

@@ -11,7 +11,7 @@ from rlguide.checkout import DEFAULT, find_checkout, venv_python
 from rlguide.checks import embedded, prime_rl
 from rlguide.checks.common import OUTPUTS, RUN_GIB, About, Needs, files
 from rlguide.checks.disk import Room
-from rlguide.config import TINY, RunConfig, Wandb, from_preset
+from rlguide.config import TINY, RunConfig, from_preset
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
 from rlguide.paths import absolute, outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
@@ -22,19 +22,16 @@ def check_machine(
     *,
     config: RunConfig | None = None,
     only: Collection[str] = (),
-    wandb: Wandb | None = None,
     network: bool = False,
 ) -> MachineReport:
     """Test what a run needs here, or `only` the named of it: one verdict, and every check. Changes nothing.
 
-    `config` is the run's configuration, by default the preset for `engine`; `wandb` stands for that part of it. A name
-    of a check is its id, or the part before its dot. In mode `online` W&B is asked whose key is here; with `network`,
-    the services on the internet whether they answer, and the Hub about the token. Otherwise nobody outside is asked.
+    `config` is the run's configuration, by default the preset for `engine`. A name of a check is its id, or the part
+    before its dot. In W&B's mode `online` it is asked whose key is here; with `network`, the services on the internet
+    whether they answer, and the Hub about the token. Otherwise nobody outside is asked.
     Raises `ConfigError` for a name that no check has.
     """
-    config = config or from_preset("guide" if engine == "prime-rl" else "tiny")
-    if wandb:
-        config = config.model_copy(update={"wandb": wandb})
+    config = config or from_preset(preset_for(engine))
     about = About(config, once(probe.machine), network, {*only})
     try:
         name = _engine(engine if engine != "auto" else config.engine, about)
@@ -49,6 +46,11 @@ def check_machine(
         raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint="rlguide doctor --all lists them")
     asked = [question for question in offered if not only or _names([question]) & {*only}]
     return _report(name, ask(asked), about, None if only else needs)
+
+
+def preset_for(engine: str) -> str:
+    """The preset that `engine` is tried with first."""
+    return "guide" if engine == "prime-rl" else "tiny"
 
 
 def _engine(name: str, about: About) -> str:

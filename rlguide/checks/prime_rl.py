@@ -38,14 +38,14 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
     """What a run with the prime-rl in `checkout` needs, where `python` is its own."""
     config = about.config
     is_installed = python.exists()
-    venv = Room("prime-rl's virtual environment", lambda: python.parent, 0 if is_installed else INSTALL_GIB,
+    venv = Room("the virtual environment of prime-rl", lambda: python.parent, 0 if is_installed else INSTALL_GIB,
                 why_none="none: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
     nothing = Finding(Status.SKIP, f"not tried: there is no {python}")
     asked = [
         *files(rooms(config, venv)),
-        Question("checkout", "prime-rl", "the guide's release", lambda: look_at_checkout(config.prime_rl.checkout)),
-        Question("venv", "prime-rl's Python", "as the checkout asks", partial(look_at_target, checkout, python)),
+        Question("checkout", "checkout of prime-rl", "the guide's release", lambda: look_at_checkout(config.prime_rl.checkout)),
+        Question("venv", "Python of prime-rl", "as the checkout asks", partial(look_at_target, checkout, python)),
         *_programs(about, checkout, is_needed=not is_installed),
         of_the_machine("gpus", "GPUs", "two that are free", about,
                        partial(hardware.look_at_two_gpus, roles=ROLES, chosen=config.gpus)),
@@ -75,6 +75,8 @@ def look_at_target(checkout: Path | None, python: Path) -> Finding:
     """Whether the Python in the virtual environment starts, and is what the checkout asks for."""
     from packaging.specifiers import SpecifierSet
 
+    if checkout is None:
+        return Finding(Status.SKIP, "it comes with the checkout")
     if not python.exists():
         return Finding(Status.FAIL, f"there is no {python}", INSTALL)
     try:
