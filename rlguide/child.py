@@ -18,9 +18,10 @@ from typing import IO, NamedTuple
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
 from rlguide.family import end_tree
-from rlguide.process import MARK, identity_of, start
+from rlguide.process import MARK, identity_of
 from rlguide.records import Process
 from rlguide.redact import redact_file
+from rlguide.starting import start
 
 GRACE_S = 5.0
 """Seconds between the request to end and the kill: a helper has nothing to save."""

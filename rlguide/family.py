@@ -88,6 +88,8 @@ def end_tree(
     within `KILL_LIMIT_S`.
     """
     family = _Family(roots, also, mark, while_waiting or (lambda: None))
+    if not family.living(search=True):
+        return ()
     family.signal(signal.SIGTERM, family.living() if at_once else family.heads)
     if family.wait(lambda: not (family.heads & family.living()), grace_s):
         orphans_s = min(grace_s, ORPHAN_GRACE_S)
@@ -112,7 +114,6 @@ class _Family:
         self._while_waiting = while_waiting
         self._known = self.heads | {process for one in also if (process := find(one)) is not None}
         self._signalled: set[psutil.Process] = set()
-        self.living(search=True)
 
     def living(self, *, search: bool = False) -> set[psutil.Process]:
         """Who is still there. `search` also looks for the mark among all processes, which costs more."""

@@ -19,8 +19,8 @@ from rlguide.paths import RunFiles
 from rlguide.process import MARK
 from rlguide.records import Plan, RunRecord, State
 from rlguide.saved import remove_half_checkpoints
-from rlguide.slot import cpu_slot
-from rlguide.store import locked, read_record, write_record
+from rlguide.slot import cpu_slot, locked
+from rlguide.store import read_record, write_record
 from rlguide.tail import last_lines
 
 SIGN_IN_S = 30.0

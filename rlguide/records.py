@@ -14,9 +14,12 @@ SCHEMA_VERSION = 1
 
 
 class Record(BaseModel):
-    """Base of all records: cannot be changed after it was made; unknown fields and numbers not finite are refused."""
+    """Base of all records: cannot be changed after it was made; unknown fields and numbers not finite are refused.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    A schema is built when it is first used: every process needs few of them, and a launch would wait for all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Measured(Record):

@@ -19,7 +19,8 @@ from rlguide.paths import RunFiles, outputs_root
 from rlguide.process import is_alive
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
 from rlguide.saved import newest_checkpoint, newest_weights
-from rlguide.store import find_run, locked, read_history, read_record, run_folders
+from rlguide.slot import locked
+from rlguide.store import find_run, read_history, read_record, run_folders, sleep_until_written
 from rlguide.tail import last_lines
 from rlguide.view.text import deed
 
@@ -191,6 +192,7 @@ class Run:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         on_update = on_update or (watching and watching(self))
         while True:
+            sleep = sleep_until_written(self.files)
             status = self.status
             if on_update is not None:
                 on_update(status, self.history)
@@ -200,7 +202,7 @@ class Run:
             if deadline is not None and time.monotonic() >= deadline:
                 hint = "it goes on; wait again, or stop it"
                 raise WaitTimeout(f"run {status.name!r} is still {status.state}", look=self.directory, hint=hint)
-            time.sleep(POLL_S)
+            sleep(POLL_S)
 
     def stop(self, *, silence_s: float = SILENCE_S) -> RunRecord:
         """End the run and everything that belongs to it; returns when nothing is left. Harmless when it is over.

@@ -1,4 +1,4 @@
-"""One torch process of ours at a time on a CPU: two of them nearly stop each other."""
+"""Locks between processes; one lets a single torch process of ours run on a CPU, for two nearly stop each other."""
 
 import os
 import tempfile
@@ -10,6 +10,17 @@ from filelock import FileLock, Timeout
 
 from rlguide.errors import Busy, LaunchError
 from rlguide.files import refusals_told
+
+
+@contextmanager
+def locked(path: Path, *, wait_s: float) -> Iterator[None]:
+    """Hold the lock file `path`. Raises `Busy` when another process holds it for longer than `wait_s` seconds."""
+    try:
+        with FileLock(path, timeout=wait_s):
+            yield
+    except Timeout:
+        hint = "wait a moment and try again"
+        raise Busy(f"another process works on {str(path.parent)!r}", look=path, hint=hint) from None
 
 
 @contextmanager

@@ -1,21 +1,22 @@
-"""The files that rlguide itself writes in a run directory: `run.json`, `steps.jsonl` and the lock.
+"""The files that rlguide itself writes in a run directory: `run.json` and `steps.jsonl`.
 
 Every write leaves either the old or the new content, also when the writer is killed or the disk is full.
 """
 
 import difflib
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
-from rlguide.errors import Busy, ConfigError, RunDamaged, RunNotFound
+from rlguide.errors import ConfigError, RunDamaged, RunNotFound
 from rlguide.files import read_file, refusals_told, write_atomically
 from rlguide.history import History, parse_steps
 from rlguide.paths import RunFiles, absolute, outputs_root
 from rlguide.records import SCHEMA_VERSION, RunRecord, StepRecord
+
+GLANCE_S = 0.05
 
 
 def write_record(files: RunFiles, record: RunRecord) -> None:
@@ -44,6 +45,26 @@ def read_record(files: RunFiles) -> RunRecord:
         message = f"run.json cannot be read: {error}"
     hint = "logs, weights and steps.jsonl are still there; move the directory away or choose another run_name"
     raise RunDamaged(message, look=files.record, hint=hint)
+
+
+def sleep_until_written(files: RunFiles) -> Callable[[float], None]:
+    """A sleep that ends early when `run.json` was written since this call: a glance costs far less than a look."""
+    before = _written(files)
+
+    def sleep(limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline and _written(files) == before:
+            time.sleep(GLANCE_S)
+
+    return sleep
+
+
+def _written(files: RunFiles) -> tuple[int, int] | None:
+    try:
+        status = files.record.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 class _Versioned(BaseModel):
@@ -134,14 +155,3 @@ class StepLog:
             return self._path.read_bytes().rfind(b"\n") + 1
         except FileNotFoundError:
             return 0
-
-
-@contextmanager
-def locked(path: Path, *, wait_s: float) -> Iterator[None]:
-    """Hold the lock file `path`. Raises `Busy` when another process holds it for longer than `wait_s` seconds."""
-    try:
-        with FileLock(path, timeout=wait_s):
-            yield
-    except Timeout:
-        hint = "wait a moment and try again"
-        raise Busy(f"another process works on {str(path.parent)!r}", look=path, hint=hint) from None

@@ -14,6 +14,8 @@ LAYERS = (
     {"engines", "accounts", "checkout", "checks", "readiness", "vf_eval"},
     {
         "supervisor",
+        "supervision",
+        "starting",
         "process",
         "family",
         "child",

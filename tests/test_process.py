@@ -12,8 +12,9 @@ import pytest
 from toy import STUBBORN, eventually
 
 from rlguide.family import Lookout, end_tree, marked
-from rlguide.process import MARK, identity_of, is_alive, own_identity, start
+from rlguide.process import MARK, identity_of, is_alive, own_identity
 from rlguide.records import Process, ProcessIdentity
+from rlguide.starting import start
 
 SLEEP = (sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)")
 
@@ -81,7 +82,7 @@ def test_a_started_process_is_asked_to_end_when_its_parent_is_killed(tmp_path: P
     code = f"""
 import sys, time
 from pathlib import Path
-from rlguide.process import start
+from rlguide.starting import start
 from rlguide.records import Process
 child = start(Process(name="p", argv={SLEEP!r}, log=Path("p.log")), Path({str(tmp_path)!r}))
 print(child.pid, flush=True)
@@ -197,7 +198,8 @@ def test_a_subreaper_finds_descendants_that_lost_parent_and_mark(tmp_path: Path,
     told = fresh_python(f"""
 import json, subprocess, sys, time
 from rlguide.family import end_tree
-from rlguide.process import become_subreaper, identity_of, is_alive, own_identity, reap_orphans
+from rlguide.process import identity_of, is_alive, own_identity
+from rlguide.starting import become_subreaper, reap_orphans
 became = become_subreaper()
 middle = "import subprocess as s; print(s.Popen({list(SLEEP)!r}, stdout=2, start_new_session=True, env={{}}).pid)"
 done = subprocess.run([sys.executable, "-c", middle], stdout=subprocess.PIPE, check=True)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,27 @@ from rlguide.history import parse_steps
 from rlguide.paths import RunFiles
 from rlguide.records import RunRecord, State
 from rlguide.run import attach, list_runs
-from rlguide.store import write_record
+from rlguide.store import read_record, sleep_until_written, write_record
+
+
+def test_a_wait_for_the_record_ends_once_it_is_written_anew(tmp_path: Path):
+    files = a_run(tmp_path / "run")
+    sleep = sleep_until_written(files)
+    began = time.monotonic()
+
+    write_record(files, read_record(files))
+    sleep(60)
+
+    assert time.monotonic() - began < 30
+
+
+def test_a_wait_for_the_record_ends_at_its_limit(tmp_path: Path):
+    sleep = sleep_until_written(a_run(tmp_path / "run"))
+    began = time.monotonic()
+
+    sleep(0.2)
+
+    assert time.monotonic() - began >= 0.2
 
 
 def a_run(directory: Path) -> RunFiles:

@@ -1,5 +1,7 @@
 """How runs end, each with real processes under a real supervisor."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -163,10 +165,13 @@ def test_what_a_launcher_said_before_a_resume_does_not_fail_the_next_attempt(dir
     assert run.wait(30).reason.startswith("inference ended with signal 15")
 
 
-def test_a_program_that_does_not_exist_fails_the_run_and_ends_the_others(directory: Path):
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_program_that_does_not_exist_fails_the_run_and_ends_the_others(directory: Path, is_first: bool):
     missing = Process(name="inference", argv=("/no/such/program",), log=Path("inference.log"))
+    plan = toy_plan(directory, others=(missing,), **FOREVER)
+    processes = plan.processes[::-1] if is_first else plan.processes
 
-    end = launch(toy_plan(directory, others=(missing,), **FOREVER)).wait(30)
+    end = launch(plan.model_copy(update={"processes": processes})).wait(30)
 
     assert (end.state, end.failed_component) == (State.FAILED, "inference")
     assert "/no/such/program" in end.reason
@@ -187,6 +192,25 @@ def test_a_run_on_the_cpu_leaves_the_slot_free(directory: Path):
 
     with cpu_slot("me"):
         pass
+
+
+def test_an_engine_starts_before_anything_heavy_is_loaded(fresh_python):
+    told = fresh_python("import sys, rlguide.supervisor; print({'pydantic', 'psutil'} & set(sys.modules))")
+
+    assert told.strip() == "set()"
+
+
+def test_a_supervisor_that_does_not_understand_its_record_leaves_no_engine_behind(directory: Path):
+    run = launch(toy_plan(directory))
+    record = run.wait(30).model_dump(mode="json") | {"attempt": 1, "schema_version": 99, "state": "planned"}
+    record["plan"] = toy_plan(directory, start_s=600).model_dump(mode="json")
+    run.files.record.write_text(json.dumps(record))
+
+    done = subprocess.run([sys.executable, "-m", "rlguide.supervisor", str(directory)], capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "is of version 99" in done.stderr
+    eventually(lambda: not processes_below(directory))
 
 
 @needs_mount

@@ -10,8 +10,8 @@ from typing import Any
 
 from rlguide.config import load_config
 from rlguide.engines.trl import Trl
-from rlguide.process import start
 from rlguide.records import Machine, Plan
+from rlguide.starting import start
 
 QUICK = {
     "orchestrator.batch_size": 64,
