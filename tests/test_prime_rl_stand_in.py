@@ -24,6 +24,7 @@ from prime_rl_stand_in.trainer import steps_in
 from prime_rl_stand_in.venv import PROGRAMS
 from toy import eventually, processes_below
 
+import rlguide
 from rlguide.checkout import release_of
 from rlguide.checks.software import safetensors_length
 from rlguide.dialects import MILESTONES, NOT_REACHED, Stage, find_stage, message_of, parse_failure
@@ -509,7 +510,7 @@ def test_a_component_that_ignores_sigterm_is_killed_in_the_end(checkout: Path):
 
 
 def test_a_component_can_take_its_time_to_end(checkout: Path):
-    with training(checkout, slow_end_s={"orchestrator": 1.0}) as launcher:
+    with training(checkout, slow_end_s={"trainer": 1.0}) as launcher:
         asked_at = time.monotonic()
         launcher.terminate()
 
@@ -717,6 +718,21 @@ def test_training_shows_in_an_evaluation(checkout: Path, tmp_path: Path):
 
     assert means[0] < 0.3
     assert means[1] > 0.7
+
+
+def test_the_checkouts_python_completes_chats_with_a_policy(checkout: Path, tmp_path: Path):
+    program = Path(rlguide.__file__).parent / "programs" / "complete.py"
+    chats, out = tmp_path / "chats.json", tmp_path / "out.json"
+    chats.write_text(json.dumps([[{"role": "user", "content": "abcd"}]]))
+    policies = (WARM_START, trained(tmp_path / "step_20", 1.0))
+
+    argv = (checkout / ".venv/bin/python", "-P", program, *policies, "--chats", chats, "--out", out, "--samples", "9")
+    subprocess.run(argv, check=True)
+
+    (before,), (after,) = json.loads(out.read_text())
+    assert {after["greedy"], *after["samples"]} == {"<reversed_text>dcba</reversed_text>"}
+    assert len(before["samples"]) == 9
+    assert before["samples"] != after["samples"]
 
 
 @pytest.mark.parametrize("how", ["503", "html", "close", "empty"])

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prime_rl_stand_in.behaviour import CALLS, FILE
-from prime_rl_stand_in.venv import TRAINER_MODULE, make_venv
+from prime_rl_stand_in.settings import to_toml
+from prime_rl_stand_in.venv import TRAINER_MODULE, make_venv, version_of
 
 Release = Literal["G", "C", "between"]
 GUIDE_TOML = """\
@@ -83,8 +84,9 @@ def make_checkout(
     `behaviour` as in `behaviour.DEFAULTS`; `without` names modules that its virtual environment lacks, and `revision`
     is the commit that its `.git` tells of. Returns `folder`.
     """
-    project = f'[project]\nname = "prime-rl"\nversion = "{VERSIONS[release]}"\nrequires-python = "~=3.12.0"\n'
-    files = {"pyproject.toml": project, "uv.lock": "version = 1\n", "README.md": "# PRIME-RL\n"}
+    wanted = f"~={version_of(Path(python))}.0"  # really ~=3.12.0; tests run with other Pythons too
+    project = {"name": "prime-rl", "version": VERSIONS[release], "requires-python": wanted}
+    files = {"pyproject.toml": to_toml({"project": project}), "uv.lock": "version = 1\n", "README.md": "# PRIME-RL\n"}
     if revision is not None:
         files |= {".git/HEAD": f"{revision}\n", ".git/objects/info/packs": "", ".git/refs/heads/.keep": ""}
     for name, text in (files | CODE | TREES[release]).items():

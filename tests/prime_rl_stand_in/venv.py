@@ -14,14 +14,15 @@ PROGRAMS = {
 """Name of a program → module of this package."""
 TRAINER_MODULE = "prime_rl/trainer/rl/train.py"
 TORCH_VERSION = '__version__ = "2.11.0+cu128"\ncuda = "12.8"\nhip = None\n'
+MODEL = "from prime_rl_stand_in.model import *\n"
 MODULES = {
     "flash_attn": ("2.8.3", ""),
     "ring_flash_attn": ("0.1.8", "import flash_attn\n"),
     "verifiers": ("0.1.14", ""),
     "vllm": ("0.20.2", ""),
-    "transformers": ("5.6.2", ""),
+    "transformers": ("5.6.2", MODEL),
     "pynvml": ("12.575.51", ""),
-    "torch": ("2.11.0+cu128", "from torch.version import cuda as _cuda\n"),
+    "torch": ("2.11.0+cu128", MODEL),
     "reverse_text": ("0.1.5", "from prime_rl_stand_in.environment import load_environment as load_environment\n"),
 }
 """Name of a module that can be imported → its version, and its code besides that."""
@@ -40,7 +41,7 @@ def make_venv(checkout: Path, *, python: Path | str = sys.executable, without: C
     """The folder `.venv` of a checkout, without the modules in `without`. What is there already is written anew."""
     python = Path(python)
     folder = checkout / ".venv"
-    site = folder / "lib" / f"python{_version_of(python)}" / "site-packages"
+    site = folder / "lib" / f"python{version_of(python)}" / "site-packages"
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     site.mkdir(parents=True, exist_ok=True)
     base = _base_of(python)
@@ -82,7 +83,8 @@ def _write_module(site: Path, name: str) -> None:
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project}\nVersion: {version}\n")
 
 
-def _version_of(python: Path) -> str:
+def version_of(python: Path) -> str:
+    """Major and minor version of a Python."""
     if python == Path(sys.executable):
         return ".".join(map(str, sys.version_info[:2]))
     import subprocess  # only here: every program loads this module, and starts faster without
