@@ -6,6 +6,7 @@
 import os
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ from rlguide.family import end_tree, marked
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
 from rlguide.process import boot_id, host, is_alive
-from rlguide.records import RunRecord
+from rlguide.records import RunRecord, State
 from rlguide.store import holds_run
 from rlguide.tail import last_lines
 
@@ -48,6 +49,19 @@ def has_processes(status: RunRecord) -> bool:
     if status.made_in:
         return False
     return bool(status.mark and marked(status.mark)) or any(map(is_alive, status.relatives))
+
+
+def is_settled(status: RunRecord) -> bool:
+    """True when the end of the run was written down: nothing of it is left then."""
+    return status.state.is_over and status.state is not State.INTERRUPTED
+
+
+def age_s(status: RunRecord) -> float | None:
+    """Seconds since the launch, by the wall clock, which may have been set meanwhile; `None` when none is written."""
+    try:
+        return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(status.created_at)).total_seconds())
+    except (ValueError, TypeError):  # TypeError: without a zone
+        return None
 
 
 def why_interrupted(files: RunFiles, record: RunRecord) -> str:

@@ -375,6 +375,8 @@ class RunSummary(Record):
     """Why it cannot be read, or that the run is a copy."""
     engine: str | None = None
     created_at: str | None = None
+    age_s: float | None = None
+    """Seconds since the first launch, as found at this look by the wall clock."""
     elapsed_s: float | None = None
     completed_updates: int = 0
     max_steps: int | None = None

@@ -93,6 +93,7 @@ def _summary(run: "Run") -> RunSummary:
         problem=ending.origin(status),
         engine=status.plan.engine,
         created_at=status.created_at,
+        age_s=ending.age_s(status),
         elapsed_s=status.elapsed_s,
         completed_updates=history.completed_updates,
         max_steps=status.plan.max_steps,
@@ -213,12 +214,12 @@ class Run:
         if not (status := self.status).state.is_over:
             ending.request_stop(self.files, status)
             status = self._await_end(status, silence_s)
-        if status.made_in or _is_settled(status):
+        if status.made_in or ending.is_settled(status):
             return status
         silent = None if status.state.is_over else ending.no_reaction(status)
         told = [sentence for sentence in (silent, ending.end_processes(status)) if sentence]
         found = self.status
-        return found.model_copy(update={"reason": "; ".join(told)}) if told and not _is_settled(found) else found
+        return found.model_copy(update={"reason": "; ".join(told)}) if told and not ending.is_settled(found) else found
 
     def _await_end(self, status: RunRecord, silence_s: float) -> RunRecord:
         """Wait until the run is over; returns it as it is when its supervisor falls silent or takes too long."""
@@ -293,8 +294,3 @@ class Run:
         deadline = time.monotonic() + (LEAVING_S if status.state.is_over else 0)
         while status.supervisor and is_alive(status.supervisor) and time.monotonic() < deadline:
             time.sleep(POLL_S / 10)
-
-
-def _is_settled(status: RunRecord) -> bool:
-    """True when the end of the run was written down: nothing of it is left then."""
-    return status.state.is_over and status.state is not State.INTERRUPTED

@@ -201,6 +201,7 @@ def test_all_runs_are_listed_with_their_state_and_reward(outputs: Path):
     assert {name: summary.state for name, summary in found.items()} == {"good": "succeeded", "bad": "failed"}
     assert (found["good"].reward_first, found["good"].reward_last) == (0.0, 0.2)
     assert (found["good"].completed_updates, found["bad"].completed_updates) == (3, 1)
+    assert 0 <= found["bad"].age_s <= found["good"].age_s < 60
 
 
 def test_logs_rollouts_and_weights_are_found(directory: Path):

@@ -17,6 +17,14 @@ from rlguide.run import attach, list_runs
 from rlguide.store import read_record, sleep_until_written, write_record
 
 
+@pytest.mark.parametrize("created_at", ["yesterday", "2026-01-02T03:04:05", ""])
+def test_a_run_whose_launch_has_no_readable_time_is_listed_without_an_age(outputs: Path, created_at: str):
+    files = a_run(outputs / "odd")
+    write_record(files, read_record(files).model_copy(update={"created_at": created_at}))
+
+    assert [(run.created_at, run.age_s) for run in list_runs()] == [(created_at, None)]
+
+
 def test_a_wait_for_the_record_ends_once_it_is_written_anew(tmp_path: Path):
     files = a_run(tmp_path / "run")
     sleep = sleep_until_written(files)

@@ -179,6 +179,24 @@ def test_a_running_run_shows_its_last_steps_and_what_was_not_measured(tmp_path: 
     assert said.splitlines()[-1].split() == ["7", "0.700", "–", "–", "1.5"]
 
 
+@pytest.mark.parametrize(
+    ("age_s", "said"),
+    [
+        (None, "–"),
+        (0.4, "0 s ago"),
+        (59.9, "59 s ago"),
+        (200, "3 min ago"),
+        (7200, "2 h ago"),
+        (90_000, "1 day ago"),
+        (2e6, "23 days ago"),
+    ],
+)
+def test_a_list_of_runs_says_how_long_ago_each_was_launched(tmp_path: Path, age_s: float | None, said: str):
+    run = RunSummary(name="one", directory=tmp_path, state=State.RUNNING, age_s=age_s)
+
+    assert f" {said} " in text.runs_text([run], root=tmp_path)
+
+
 def test_a_list_of_runs_shows_also_the_one_that_cannot_be_read(tmp_path: Path):
     good = RunSummary(name="one", directory=tmp_path, state=State.SUCCEEDED, completed_updates=20, max_steps=20)
     bad = RunSummary(name="two", directory=tmp_path, state=None, problem="run.json is damaged")

@@ -32,6 +32,7 @@ STATES = {
     State.STOPPED: "stopped before its last step",
     State.INTERRUPTED: "interrupted: its supervisor is gone",
 }
+UNITS = ((86_400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 PLAYED = "played to its end"
 STOPPED = {StoppedBy.USER: "by the user", StoppedBy.TIME_LIMIT: "by the time limit", StoppedBy.SIGNAL: "by a signal"}
 
@@ -171,13 +172,23 @@ def runs_table(runs: Sequence[RunSummary]) -> tuple[list[tuple[object, ...]], tu
             f"{run.completed_updates} of {run.max_steps}" if run.max_steps else ABSENT,
             f"{number(run.reward_first)} → {number(run.reward_last)}",
             duration(run.elapsed_s),
+            ago(run.age_s),
             time,
             run.problem or ("a recording" if run.engine == "replay" else ""),
         )
         for run, time in zip(runs, launched, strict=True)
     ]
-    head = ("run", "state", "steps", "reward", "time", f"launched ({zone})", "note")
+    head = ("run", "state", "steps", "reward", "time", "age", f"launched ({zone})", "note")
     return (rows, head) if any(row[-1] for row in rows) else ([row[:-1] for row in rows], head[:-1])
+
+
+def ago(age_s: float | None) -> str:
+    """How long ago something was, in the largest unit that it fills: `3 min ago`, `2 days ago`."""
+    if age_s is None:
+        return ABSENT
+    seconds, unit = next(((size, unit) for size, unit in UNITS if age_s >= size), UNITS[-1])
+    count = int(age_s / seconds)
+    return f"{count} {unit}{'s' * (count != 1 and unit == 'day')} ago"
 
 
 # ---------------------------------------------------------------------------------------------------- any record
