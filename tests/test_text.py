@@ -149,7 +149,7 @@ def test_a_plan_shows_what_was_set_where_that_is_known(tmp_path: Path):
 def test_a_plan_names_engine_time_and_directory(tmp_path: Path):
     said = text.plan_text(toy_plan(tmp_path, time_limit_s=600).model_copy(update={"notes": ("A note.",)}))
 
-    assert "toy (toy 1)" in said
+    assert "trl (toy 1)" in said
     assert [line.split() for line in said.splitlines() if line.startswith("expected")] == [
         ["expected", "time", "unknown"]
     ]
