@@ -68,9 +68,9 @@ def checked_files(data: bytes, module: str) -> dict[str, bytes]:
 
 
 def place_files(files: Mapping[str, bytes], module: str, site: Path) -> None:
-    """Put the files of a wheel into `site`, in place of what was there of it, its description last. Raises `OSError`.
+    """Put the files of a wheel into `site`, in place of what was there of it, its code last. Raises `OSError`.
 
-    Interrupted at any point, it leaves something that cannot be imported or is whole, and the next call repairs it.
+    Interrupted at any point, it leaves something that cannot be imported, or everything; the next call repairs it.
     """
     staging = site / f".{module}.unpacking"
     shutil.rmtree(staging, ignore_errors=True)
@@ -82,7 +82,7 @@ def place_files(files: Mapping[str, bytes], module: str, site: Path) -> None:
             shutil.rmtree(old)
         else:
             old.unlink(missing_ok=True)
-    for new in sorted(staging.iterdir(), key=lambda path: path.suffix == ".dist-info"):
+    for new in sorted(staging.iterdir(), key=lambda path: path.suffix != ".dist-info"):
         new.rename(site / new.name)
     staging.rmdir()
 

@@ -284,6 +284,7 @@ def test_a_wheel_that_is_not_to_be_had_is_told_with_its_code_and_that_it_is_need
     assert "404" in failed.message
     assert "--wheel" in failed.hint
     assert any("the package reverse-text is not to be had (404 at" in line for line in world.said)
+    assert any("and it is needed" in line for line in world.said)
 
 
 def test_another_wheel_than_the_lock_file_names_is_not_installed(world: World):
@@ -413,6 +414,13 @@ def test_packages_that_came_and_do_not_import_are_named(world: World, monkeypatc
 
     world.tell(monkeypatch, broken={"vllm": "import os; os.kill(os.getpid(), 11)"})
     assert "vllm: " in world.failing().message
+
+
+def test_what_the_python_there_prints_at_its_start_is_no_answer(world: World):
+    world.install()
+    (world.site / "sitecustomize.py").write_text("print('hello'); print('{}')")
+
+    assert states(world.install()) == [(title, "there") for title in PARTS]
 
 
 def test_an_rl_that_does_not_answer_is_no_installation(world: World, monkeypatch: pytest.MonkeyPatch):

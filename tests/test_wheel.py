@@ -77,7 +77,7 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(tmp_path: Path):
         "/etc/reverse_text.py",
         "reverse_text/../../x.py",
         "reverse_text/..",
-        "reverse_text\\..\\..\\x.py",
+        "reverse_text/..\\..\\x.py",
         "C:/reverse_text.py",
         "torch/__init__.py",
         "reverse_text.pth",
