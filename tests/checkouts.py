@@ -16,7 +16,7 @@ PYPROJECT = """\
 name = "prime-rl"
 version = "0.4.0"
 [project.optional-dependencies]
-flash-attn = ["flash-attn @ https://example.com/flash_attn.whl"]
+flash-attn = ["flash-attn @ https://hub.example/flash_attn.whl"]
 envs = ["reverse-text", "other_env>=1"]
 """
 
