@@ -9,6 +9,7 @@ from toy import (
     ENGINE,
     FOREVER,
     HIDDEN,
+    WHOLE,
     after_steps,
     child_of,
     eventually,
@@ -364,13 +365,13 @@ def test_steps_that_nobody_recorded_are_found_on_resume(directory: Path):
 def test_a_resume_names_the_newest_complete_checkpoint_where_the_engine_wants_its_number(
     directory: Path, saved: tuple[int, ...], arguments: list[str]
 ):
-    plan = toy_plan(directory, **FOREVER)
-    layout = plan.layout.model_copy(update={"checkpoint_markers": ("engine/checkpoints/step_{step}/whole",)})
-    run = launch(plan.model_copy(update={"layout": layout, "resume_args": ("--resume", "--step={step}")}))
+    plan = toy_plan(directory, checkpoint_markers=WHOLE, **FOREVER)
+    run = launch(plan.model_copy(update={"resume_args": ("--resume", "--step={step}")}))
     after_steps(run, 2)
-    run.stop()
+    trainer_of(run).kill()
+    run.wait(30)
     for step in (*saved, 6):
-        (directory / ENGINE / "checkpoints" / f"step_{step}").mkdir()
+        (directory / ENGINE / "checkpoints" / f"step_{step}").mkdir(parents=True)
     for step in saved:
         (directory / ENGINE / "checkpoints" / f"step_{step}" / "whole").touch()
 

@@ -29,6 +29,7 @@ def toy_plan(
     grace_s: float = 3,
     exclusive_cpu: bool = False,
     others: tuple[Process, ...] = (),
+    checkpoint_markers: tuple[str, ...] = (),
     **behaviour: Any,
 ) -> Plan:
     """What the toy engine would do in `directory`; `behaviour` as in `toy_engine.DEFAULTS`."""
@@ -46,6 +47,7 @@ def toy_plan(
             rollouts=ENGINE / "rollouts",
             rollouts_file="train_rollouts.jsonl",
             checkpoints=ENGINE / "checkpoints",
+            checkpoint_markers=checkpoint_markers,
             weights=ENGINE / "weights",
             weights_marker="STABLE",
         ),
@@ -63,6 +65,8 @@ def toy_plan(
 FOREVER = {"stop_steps_at": 2}
 HIDDEN = "orphan, forgets the mark" if sys.platform == "linux" else "own session, forgets the mark"
 """A child that is found neither below the engine nor by its mark; only a subreaper sees such an orphan at all."""
+WHOLE = (str(ENGINE / "checkpoints" / "step_{step}" / "whole"),)
+"""Markers of the toy's checkpoints, for a layout that has them."""
 LAUNCHER = ENGINE / "logs" / "launcher.log"
 
 

@@ -105,7 +105,10 @@ def pause(seconds: float, asked: list[int], *, burn: bool = False) -> None:
 
 
 def write_checkpoint(engine: Path, step: int, behaviour: dict) -> None:
+    folder = engine / "checkpoints" / f"step_{step}"
+    write(folder / "half", "")
     time.sleep(behaviour["save_s"])  # goes on after a signal
+    write(folder / "whole", "")
     write(engine / "checkpoints" / "last", str(step))
 
 

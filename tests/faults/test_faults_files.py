@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,6 +157,20 @@ def test_the_record_is_truncated(fault: Fault, directory: Path):
 
     eventually(lambda: run.files.record.stat().st_size > 100)
     fault.check(run)
+
+
+@pytest.mark.fault("run.json read all the time while it is written", Expected(State.RUNNING, also="never half"))
+def test_the_record_is_read_all_the_time(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    seen, looks, deadline = set(), 0, time.monotonic() + 30
+
+    while len(seen) < 20 and time.monotonic() < deadline:
+        seen.add(run.record.elapsed_s)  # raises when it is not whole
+        looks += 1
+
+    fault.note(f"{looks} looks at {len(seen)} writings")
+    fault.check(run)
+    assert looks > len(seen) >= 20
 
 
 @pytest.mark.fault("run.json removed while it runs", Expected(State.RUNNING, also="repaired by the supervisor"))

@@ -214,6 +214,43 @@ def test_two_launches_meet(fault: Fault, directory: Path, launchers: list[subpro
     assert notices[1].startswith("attached")
 
 
+RESUME = """
+import sys
+from rlguide.errors import RlguideError
+from rlguide.run import attach
+run = attach("toy")
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    print(f"attempt {run.resume().record.attempt}", flush=True)
+except RlguideError as error:
+    print(error.message, flush=True)
+"""
+
+
+@pytest.mark.fault(
+    "two resumes at once, from two processes", Expected(State.RUNNING, also="one goes on, the other is refused")
+)
+def test_two_resumes_meet(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 2)
+    run.stop()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([sys.executable, "-c", RESUME], **pipes) for _ in range(2)]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+
+    for one in both:
+        go(one)
+    told = sorted(one.communicate()[0].strip() for one in both)
+
+    fault.note(f"told: {' / '.join(told)}")
+    after_steps(run, 4)
+    assert fault.check(run).attempt == 2
+    assert told[0] == "attempt 2"
+    assert "is starting" in told[1] or "is running" in told[1]
+
+
 @pytest.mark.parametrize(
     "written",
     [

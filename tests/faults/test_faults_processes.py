@@ -16,14 +16,17 @@ from toy import (
     ENGINE,
     FOREVER,
     HIDDEN,
+    WHOLE,
     after_steps,
     child_of,
     eventually,
+    launcher_plan,
     processes_below,
     supervisor_of,
     toy_plan,
     toy_process,
     trainer_of,
+    workers_of,
 )
 
 from rlguide.process import is_alive, lives
@@ -62,7 +65,9 @@ def test_an_engine_is_killed(fault: Fault, directory: Path):
 def test_a_component_is_killed(fault: Fault, directory: Path, name: str):
     others = tuple(toy_process(directory, one, start_s=600) for one in ("inference", "orchestrator"))
     run = launch(toy_plan(directory, others=others, **FOREVER))
-    pids = {one.name: one.identity.pid for one in after_steps(run, 2).components}
+    after_steps(run, 2)
+    eventually(lambda: run.tail(name))
+    pids = {one.name: one.identity.pid for one in run.record.components}
 
     os.kill(pids[name], signal.SIGKILL)
     killed = time.monotonic()
@@ -89,6 +94,63 @@ def test_a_worker_is_killed(fault: Fault, directory: Path):
 
     fault.check(run)
     assert not any(worker.is_running() for worker in workers)
+
+
+@pytest.mark.fault(
+    "component of a launcher SIGKILL; the launcher says so, and cleans up for minutes",
+    Expected(State.FAILED, "inference ended with signal 9 (Killed) after 2 of 3 steps", also="named in time"),
+)
+def test_a_launcher_tells_of_a_dead_component(fault: Fault, directory: Path):
+    run = launch(launcher_plan(directory, grace_s=1, clean_up_s=600))
+    after_steps(run, 2)
+    workers = workers_of(directory)
+
+    workers[0].kill()
+    killed = time.monotonic()
+    eventually(lambda: run.record.failed_component)
+    took_s = time.monotonic() - killed
+    status = run.wait(30)
+
+    fault.note(f"{status.failed_component} named after {took_s:.1f} s")
+    fault.check(run)
+    assert status.failed_component == "inference"
+    assert took_s < POLLS_S
+    assert not any(map(lives, workers))
+
+
+@pytest.mark.fault("launcher of the components SIGKILL", Expected(State.FAILED, "launcher ended with signal 9"))
+def test_a_launcher_of_components_is_killed(fault: Fault, directory: Path):
+    run = launch(launcher_plan(directory, grace_s=1))
+    after_steps(run, 2)
+    workers = workers_of(directory)
+
+    trainer_of(run).kill()
+    run.wait(30)
+
+    assert fault.check(run).failed_component == "launcher"
+    assert not any(map(lives, workers))
+
+
+@pytest.mark.fault(
+    "engine SIGKILL while it saves; then resume",
+    Expected(State.SUCCEEDED, steps=3, saved="weights", also="the half checkpoint is gone"),
+)
+def test_an_engine_is_killed_while_it_saves(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, checkpoint_markers=WHOLE, save_at=2, save_s=2.0))
+    half = directory / ENGINE / "checkpoints" / "step_2" / "half"
+    eventually(half.exists)
+
+    trainer_of(run).kill()
+    run.wait(30)
+    found = run.checkpoint
+    run.resume()
+    gone = not half.exists()
+    run.wait(30)
+
+    fault.note(f"checkpoint then: {found}; the half one is {'gone' if gone else 'there'} at the resume")
+    fault.check(run)
+    assert found is None
+    assert gone
 
 
 @pytest.mark.fault(

@@ -1,16 +1,21 @@
 """Stops and time limits: twice, too early, while saving, and against processes that do not want to end."""
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
+import toy
 from evidence import Expected, Fault
-from toy import ENGINE, FOREVER, after_steps, eventually, supervisor_of, toy_plan
+from toy import ENGINE, FOREVER, after_steps, eventually, supervisor_of, toy_plan, trainer_of
 
+from rlguide.family import KILL_LIMIT_S
+from rlguide.process import lives
 from rlguide.records import State, StoppedBy
 from rlguide.run import attach, launch
 
@@ -133,6 +138,57 @@ def test_a_supervisor_is_killed_while_it_stops(fault: Fault, directory: Path):
         found = stopping.result(30)
 
     fault.check(run, found=found)
+
+
+LAUNCH_AND_STOP = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from rlguide.paths import outputs_root
+from rlguide.records import Process
+from rlguide.run import launch
+from toy import FOREVER, after_steps, toy_plan
+argv = ("setpriv", "--reuid=65534", "--clear-groups", "sleep", "600")
+others = (Process(name="other", argv=argv, log=Path("log")),)
+run = launch(toy_plan(outputs_root() / "toy", grace_s=0.5, others=others, **FOREVER))
+after_steps(run, 2)
+run.stop()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="gives up the right to kill: Linux, root")
+@pytest.mark.fault(
+    "a process that cannot be killed, at stop", Expected(State.STOPPED, "could not be killed", also="said in time")
+)
+def test_a_process_cannot_be_killed(fault: Fault, directory: Path):
+    argv = ["setpriv", "--bounding-set", "-kill", sys.executable, "-c", LAUNCH_AND_STOP, str(Path(toy.__file__).parent)]
+    began = time.monotonic()
+
+    subprocess.run(argv, check=True)
+
+    took_s = time.monotonic() - began
+    run = attach(directory)
+    immortal = psutil.Process(run.record.components[1].identity.pid)
+    fault.note(f"within {took_s:.0f} s; it is {immortal.status()}")
+    immortal.kill()
+    eventually(lambda: not lives(immortal))
+    assert f"probably stuck in a driver: pid {immortal.pid}" in fault.check(run).reason
+    assert took_s < KILL_LIMIT_S + 15
+
+
+@pytest.mark.fault(
+    "SIGTERM to supervisor and engine at once, as when the machine is shut down",
+    Expected(State.STOPPED, "the supervisor got SIGTERM after 2 of 3 steps", saved=SAVED),
+)
+def test_everything_is_asked_to_end_at_once(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+
+    for process in (trainer_of(run), supervisor_of(run)):
+        process.terminate()
+    run.wait(30)
+
+    fault.check(run)
 
 
 UP = "time limit of 1 s reached"
