@@ -81,7 +81,7 @@ def _check(question: Question, finding: Finding, seconds: float) -> Check:
         status=finding.status,
         seen=_in_a_line(finding.seen),
         wanted=question.wanted,
-        fix=None if finding.status is Status.PASS else finding.fix,
+        fix=None if finding.status is Status.PASS or finding.fix is None else _in_a_line(finding.fix),
         seconds=round(seconds, 3),
     )
 

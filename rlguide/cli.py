@@ -18,6 +18,7 @@ import typer
 from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, setting_up, tryout
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
+from rlguide.errors import ConfigError
 from rlguide.origin import provenance
 from rlguide.paths import outputs_root
 from rlguide.records import Record, RunRecord, Status, StoppedBy
@@ -64,8 +65,12 @@ def doctor(
 
     Exit codes: 0 it runs here, 1 it runs with doubts, 2 it cannot run yet.
     """
-    asked = load_config(source or checks.preset_for(engine), {"wandb_mode": wandb_mode})
-    report = checks.check_machine(engine, config=asked, only=only or (), network=network)
+    try:
+        asked = load_config(source or checks.preset_for(engine), {"wandb_mode": wandb_mode})
+        report = checks.check_machine(engine, config=asked, only=only or (), network=network)
+    except ConfigError as error:  # 1 would mean that it runs here
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(CANNOT) from None
     plain = text.report_text(report, everything=everything)
     _show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))

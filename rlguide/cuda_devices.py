@@ -31,10 +31,10 @@ def visible(gpus: tuple[Gpu, ...], variable: str | None) -> Visible:
     CUDA ends the list without a word at the first entry that is not there. A form that CUDA and its programs read
     differently is a problem, never an absence.
     """
-    if variable is None:
+    if variable is None or not gpus:  # where there is none, nothing is chosen and nothing hidden
         return Visible(gpus)
     if variable.strip().lower() in HIDE_ALL:
-        return Visible((), notice=f"{VARIABLE}={variable!r} hides all {len(gpus)}" if gpus else None)
+        return Visible((), notice=f"{VARIABLE}={variable!r} hides all {len(gpus)}")
     chosen: list[Gpu] = []
     tokens = [token.strip() for token in variable.split(",")]
     try:

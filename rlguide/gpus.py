@@ -45,6 +45,11 @@ PROBLEMS = {
         "restart this machine, so that the new driver is loaded",
     ),
     "late": ("NVIDIA's library did not answer within {told} s", "look for `Xid` in `sudo dmesg`; a restart may help"),
+    "hangs": ("nvidia-smi did not answer within {told} s", "look for `Xid` in `sudo dmesg`; a restart may help"),
+    "unasked": (
+        "no program can be started to ask NVIDIA's library ({told})",
+        "look at the disk for temporary files, and at how many processes and files are allowed (ulimit -a)",
+    ),
     "crashed": ("NVIDIA's library crashed ({told})", SEE),
     "refused": ("NVIDIA's library refused to look ({told})", SEE),
     "unstartable": ("nvidia-smi cannot be started: {told}", "fix or remove that file; `type nvidia-smi` says where"),
@@ -124,7 +129,10 @@ def _problem(kind: int | str, told: object = "") -> Listing:
 
 def _from_library(deadline: float) -> tuple[Listing | None, bool]:
     """What NVML says, `None` when it is not installed; and whether `nvidia-smi`, which uses it, need not be asked."""
-    answer = answer_of((sys.executable, "-P", PROGRAM), limit_s=_left(deadline))
+    try:
+        answer = answer_of((sys.executable, "-P", PROGRAM), limit_s=_left(deadline))
+    except OSError as error:
+        return _problem("unasked", error.strerror), True
     if answer.code is None:
         return _problem("late", f"{LIMIT_S:.0f}"), True
     try:
@@ -175,7 +183,7 @@ def _from_nvidia_smi(deadline: float) -> Listing | None:
         if "not a valid field" in answer.said:
             answer = _ask(program, OLD_QUERY, deadline)
         if answer.code is None:
-            return _problem("late", f"{LIMIT_S:.0f}")
+            return _problem("hangs", f"{LIMIT_S:.0f}")
         rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(OLD_QUERY))
         if not rows:
             return _without_rows(answer)

@@ -4,13 +4,14 @@ The kinds are those of the checks' own promises; `why` says what is hostile abou
 """
 
 import json
+import os
 import struct
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from checkouts import AUGUST, MIDDLE
-from hostile_world import ANNA, GIB, H100, OTHER, PART, POLICY, TOKEN, World
+from hostile_world import ANNA, GIB, H100, OTHER, PART, POLICY, RUN, TOKEN, World
 
 from rlguide.process import MARK
 from rlguide.records import Status
@@ -350,6 +351,41 @@ IMPORTS = (
 )  # fmt: skip
 
 
+def holder(why: str, said: str, **variables: str) -> Case:
+    """Somebody on a GPU."""
+    return Case("who is on a GPU", why, "gpus", WARN, said, lambda w: w.nvml(H100 | {"pids": [w.runs(**variables)]}))
+
+
+HOLDERS = (
+    holder("a run of ours", "the run 'first-look' of rlguide (pid", **{MARK: RUN}),
+    holder("a run of ours whose folder is gone", "a run of rlguide whose folder is not found", **{MARK: "gone"}),
+    holder("an evaluation of ours", "an evaluation or a try-out of rlguide", **{MARK: "helper-1"}),
+    holder("a stranger", "sleep of "),
+    Case("who is on a GPU", "this very Python", "gpus", WARN, "this Python itself: restart the kernel",
+         lambda w: w.nvml(H100 | {"pids": [os.getpid()]})),
+    Case("who is on a GPU", "somebody in another container", "gpus", WARN, "not visible from",
+         lambda w: w.nvml(H100 | {"pids": [2**22 + 1]})),
+    Case("who is on a GPU", "pid 0", "gpus", WARN, "not visible from", lambda w: w.nvml(H100 | {"pids": [0]})),
+)  # fmt: skip
+
+
+def limited(why: str, status: Status, said: str, check: str, **files: str) -> Case:
+    """Control groups in place of those of this machine."""
+    named = {name.replace("__", "/").replace("_", ".", 1): text for name, text in files.items()}
+    return Case("cores and memory", why, check, status, said, lambda w: w.limits(named))
+
+
+CORES = (
+    Case("cores and memory", "one core by affinity", "cores", WARN, "1", lambda w: w.one_core()),
+    limited("one core by quota", WARN, "1", "cores", cpu_max="100000 100000"),
+    limited("half a core by quota", WARN, "1", "cores", cpu_max="50000 100000"),
+    limited("rubbish for a quota", PASS, "", "cores", cpu_max="\x00 lots"),
+    limited("too little memory by limit", FAIL, "1.0 GiB available", "memory", memory_max=str(GIB), memory_current="0"),
+    limited("used up", FAIL, "0.0 GiB available", "memory", memory_max=str(GIB), memory_current=str(2 * GIB)),
+    limited("rubbish for a limit", PASS, "GiB available", "memory", memory_max="much"),
+)
+
+
 def checkout(why: str, status: Status, said: str, build: Callable[[World], object], check: str = "checkout") -> Case:
     return Case("prime-rl's checkout", why, check, status, said, build, engine="prime-rl")
 
@@ -585,8 +621,8 @@ LOOPBACK = (
 )
 
 CASES = (
-    *LIBRARY, *SMI, *VARIABLE, *TWO, *DRIVER, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE, *TOKENS, *ANSWERS,
-    *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK,
+    *LIBRARY, *SMI, *HOLDERS, *VARIABLE, *TWO, *DRIVER, *CORES, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE, *TOKENS,
+    *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK,
 )  # fmt: skip
 
 

@@ -17,12 +17,16 @@ from typing import Any
 
 import pytest
 from checkouts import GUIDE, checkout
+from toy import toy_plan
 from wandb_stub import Stub, serving
 
-from rlguide.checks import check_machine
+from rlguide import probe
+from rlguide.checks import accounts, check_machine, common
 from rlguide.config import RunConfig, from_preset
 from rlguide.gpus import NO_LIBRARY
-from rlguide.records import Check
+from rlguide.paths import RunFiles
+from rlguide.records import Check, RunRecord, State
+from rlguide.store import write_record
 
 GIB = 2**30
 FAKE_NVML = Path(__file__).with_name("fake_nvml")
@@ -36,6 +40,7 @@ POLICY = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
 TOKEN = "hf_" + "x" * 34
 WELL = '{"name": "anna", "id": "it"}'
 """What the Hub answers to whoever asks for an account, or for a policy."""
+RUN = "the-mark-of-a-run"
 ANNA = "a" * 40
 """Anna's key at W&B."""
 
@@ -124,6 +129,29 @@ class World:
         self.configure(inference__port=port)
         return port
 
+    def runs(self, **variables: str) -> int:
+        """A program that is somebody's, and a run of ours in the outputs folder; its pid."""
+        folder = Path(os.environ["RLGUIDE_OUTPUTS"]) / "first-look"
+        folder.mkdir(parents=True)
+        record = RunRecord(name=folder.name, plan=toy_plan(folder), state=State.RUNNING, mark=RUN, created_at="now")
+        write_record(RunFiles(folder), record)
+        child = subprocess.Popen([str(self.folder / "bin" / "sleep"), "60"], env=variables)
+        self.stack.enter_context(child)
+        self.stack.callback(child.kill)
+        return child.pid
+
+    def one_core(self) -> None:
+        mask = os.sched_getaffinity(0)
+        self.stack.callback(os.sched_setaffinity, 0, mask)
+        os.sched_setaffinity(0, {min(mask)})
+
+    def limits(self, files: dict[str, str]) -> None:
+        """What Linux says of the limits of this process."""
+        for name, text in files.items():
+            self.file(f"cgroup/{name}", text)
+        where = {"cgroups": self.folder / "cgroup", "membership": self.file("membership", "0::/\n")}
+        self.patch.setattr(probe.machine, "__kwdefaults__", where)
+
     def black_hole(self) -> str:
         """Address of a socket that takes a question and never answers."""
         server = self.stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -163,7 +191,9 @@ class World:
         return os.environ["HF_ENDPOINT"]
 
     def wandb(self, how: str = "well", **stub: Any) -> Stub:
-        """A W&B that knows Anna, and is asked."""
+        """A W&B that knows Anna, and is asked; with more time than a reader has, for tests run side by side."""
+        self.patch.setattr(accounts, "ANSWER_S", 25)
+        self.patch.setattr(common, "WANDB_DEADLINE_S", 30)
         found = self.stack.enter_context(serving(Stub(users={ANNA: "anna"}, how=how, **stub)))
         self.set(WANDB_BASE_URL=found.url, XDG_CONFIG_HOME=str(self.folder / "home" / ".config"))
         self.configure(wandb__mode="online")

@@ -36,6 +36,10 @@ def test_legal_forms_leave_gpus_in_their_order(variable: str | None, indices: li
 @pytest.mark.parametrize("variable", ["", " ", "-1", "NoDevFiles"])
 def test_forms_that_mean_no_gpu_are_no_problem_but_are_told(variable: str):
     assert visible(GPUS, variable) == Visible((), notice=f"CUDA_VISIBLE_DEVICES={variable!r} hides all 4")
+
+
+@pytest.mark.parametrize("variable", ["", "0", "all", "GPU-aaa"])
+def test_where_there_is_no_gpu_no_form_is_a_problem(variable: str):
     assert visible((), variable) == Visible(())
 
 

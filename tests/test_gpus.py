@@ -132,6 +132,18 @@ def test_a_library_that_hangs_is_left_behind_in_time_and_killed(tmp_path: Path, 
     assert not [child for child in psutil.Process().children() if "nvml_gpus.py" in " ".join(child.cmdline())]
 
 
+def test_where_no_program_can_be_started_the_gpus_are_unknown_and_nothing_else_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    library(monkeypatch, H100)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "no-such-folder"))
+
+    found = probe.machine()
+
+    assert "no program can be started" in found.gpu_problem
+    assert found.cores >= 1
+
+
 def test_words_on_standard_output_do_not_disturb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     library(monkeypatch, H100, does="talk")
 

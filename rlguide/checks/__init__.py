@@ -16,6 +16,9 @@ from rlguide.errors import ConfigError, EngineMissing, RlguideError
 from rlguide.paths import absolute, outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
 
+SEVERAL = 6
+"""From so many on, checks are counted and not named."""
+
 
 def check_machine(
     engine: str = "auto",
@@ -104,7 +107,8 @@ def _report(engine: str, checks: tuple[Check, ...], about: About, needs: Needs |
     if failed:
         verdict = f"The {engine} engine cannot run here yet: {', '.join(failed)}."
     elif needs is None:
-        titles = ", ".join(check.title for check in checks) or f"the {engine} engine needs none of it"
+        named = ", ".join(check.title for check in checks) or f"the {engine} engine needs none of it"
+        titles = named if len(checks) < SEVERAL else f"{len(checks)} checks"
         verdict = f"Nothing is missing of what was asked: {titles}."
     else:
         verdict = f"The {engine} engine runs here. {_how_long(engine, about, needs)}"

@@ -17,7 +17,7 @@ from rlguide.gpus import LIMIT_S
 from rlguide.paths import outputs_root
 from rlguide.records import Machine
 
-WANDB_DEADLINE_S = ANSWER_S + 1
+WANDB_DEADLINE_S = ANSWER_S + 0.5
 NETWORK_DEADLINE_S = 8.0
 MACHINE_DEADLINE_S = LIMIT_S + 2
 
@@ -68,7 +68,7 @@ def files(rooms: Sequence[Room]) -> list[Question]:
     """Python, and what is written where."""
     return [
         Question("python", "Python", "3.11 to 3.13", look_at_python),
-        Question("outputs", "outputs folder", "writable", lambda: look_at_outputs(outputs_root())),
+        Question("outputs", "outputs folder", "writable", look_at_outputs),
         *(
             Question(
                 DISKS.get(room.title, "venv-disk"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlguide.asking import Finding
-from rlguide.paths import OUTPUTS_VARIABLE
+from rlguide.paths import OUTPUTS_VARIABLE, outputs_root
 from rlguide.probe import GIB
 from rlguide.records import Status
 
@@ -41,7 +41,10 @@ def look_at_room(room: Room, rooms: Sequence[Room]) -> Finding:
     """Whether all that `rooms` want of this room's disk fits, and can be written."""
     if not room.gib:
         return Finding(Status.PASS, room.why_none)
-    folder = room.folder()
+    try:
+        folder = room.folder()
+    except OSError as error:  # no folder for temporary files is usable, or the working directory was removed
+        return Finding(Status.FAIL, f"no folder for that: {error.strerror}", room.fix)
     place = nearest(folder)
     if not is_writable(place):
         return Finding(Status.FAIL, f"{folder} (not writable)", room.fix)
@@ -68,9 +71,13 @@ def _is_on(room: Room, place: Path) -> bool:
         return False
 
 
-def look_at_outputs(root: Path) -> Finding:
-    usable = is_writable(nearest(root))
+def look_at_outputs() -> Finding:
     fix = f"set {OUTPUTS_VARIABLE} to a folder that you may write to"
+    try:
+        root = outputs_root()
+    except OSError as error:  # the working directory was removed
+        return Finding(Status.FAIL, f"the working directory is gone: {error.strerror}", f"cd to another; or {fix}")
+    usable = is_writable(nearest(root))
     return Finding(Status.PASS if usable else Status.FAIL, f"{root} ({'' if usable else 'not '}writable)", fix)
 
 

@@ -38,7 +38,7 @@ def needs(about: About) -> Needs:
                 why_none="none: its packages are installed")  # fmt: skip
     trials = [ImportTrial(modules) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
-    tracking = [ImportTrial(["wandb"])] if config.wandb.mode != "off" else []
+    tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it
     asked = [
         *files(rooms(config, venv)),
         *_hardware(about),

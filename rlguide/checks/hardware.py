@@ -57,7 +57,8 @@ def look_at_two_gpus(machine: Machine, roles: Sequence[str], *, chosen: Sequence
     taken = sorted([*free][: len(roles)]) if chosen is None else [index for index in chosen if index in free]
     if len(taken) < len(roles):
         seen = f"{told}; free for certain: {', '.join(map(str, taken)) or 'none'}; needed: {len(roles)}, undivided"
-        return Finding(Status.FAIL, seen, f"{machine.gpu_fix or 'end what is yours on the others'}; or {instead}")
+        first = machine.gpu_fix or ("end what is yours on the others" if machine.gpus else None)
+        return Finding(Status.FAIL, seen, f"{first}; or {instead}" if first else instead)
     old = [index for index in taken if (free[index].compute_capability or FLASH_ATTN) < FLASH_ATTN]
     if old:
         seen = f"{told}: {old[0]} has compute capability {_dotted(free[old[0]].compute_capability)}"
@@ -131,3 +132,5 @@ def look_at_slot(machine: Machine) -> Finding:
         return Finding(Status.WARN, error.message, error.hint)
     except LaunchError as error:
         return Finding(Status.FAIL, error.message, error.hint)
+    except OSError as error:  # no folder for temporary files
+        return Finding(Status.FAIL, f"its lock cannot be used: {error.strerror}", "set TMPDIR to a folder of yours")

@@ -44,7 +44,8 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
     nothing = Finding(Status.SKIP, f"not tried: there is no {python}")
     asked = [
         *files(rooms(config, venv)),
-        Question("checkout", "checkout of prime-rl", "the guide's release", lambda: look_at_checkout(config.prime_rl.checkout)),
+        Question("checkout", "checkout of prime-rl", "the guide's release",
+                 partial(look_at_checkout, config.prime_rl.checkout)),
         Question("venv", "Python of prime-rl", "as the checkout asks", partial(look_at_target, checkout, python)),
         *_programs(about, checkout, is_needed=not is_installed),
         of_the_machine("gpus", "GPUs", "two that are free", about,

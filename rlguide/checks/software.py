@@ -20,7 +20,7 @@ OVER = {"file", "error"}
 """One of them stands in the answer about a module whose import is over."""
 REFERENCE_WORK_S = 0.0085
 """What `work_s` of the trial is on the processor on which the time of a run was measured, while it checks."""
-ALIKE = 1.5
+ALIKE = 2
 """Factor up to which two processors count as equally fast: so far, a busy moment looks like a slow processor."""
 CHECKPOINT_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json")
 
