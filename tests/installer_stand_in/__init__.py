@@ -16,6 +16,7 @@ DEFAULTS: dict[str, Any] = {
     "fails": {},  # "sync" or "pip" → what it prints before it ends with 2
     "without": [],  # modules that a sync does not bring
     "broken": {},  # module → its source
+    "central": False,  # without its variable, .venv becomes a link to a new one elsewhere: since 0.12, with `preview`
     "stays": False,  # a sync prints a line and then never ends
     "help_code": 0,  # of `rl --help`
     "policy": "whole",  # or "part", "refused"

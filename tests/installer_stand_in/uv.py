@@ -55,6 +55,9 @@ def synced(asked: argparse.Namespace) -> int:
     folder = asked.directory.absolute() / os.environ.get("UV_PROJECT_ENVIRONMENT", ".venv")
     if folder.is_file():
         return failed(NO_VENV.format(folder))
+    if told()["central"] and "UV_PROJECT_ENVIRONMENT" not in os.environ:
+        shutil.rmtree(folder)
+        folder.symlink_to(Path(told()["calls"]).with_name("environments"))
     if told()["stays"]:
         print("Downloading torch (800.0MiB)", file=sys.stderr, flush=True)
         time.sleep(60)
