@@ -234,7 +234,7 @@ DISK = (
     disk("temporary files", FAIL, "0.1 GiB free at", lambda w: temporary(w, w.disk(*SMALL)), check="temporary-disk"),
     disk("downloads, where a policy is wanted", FAIL, "0.1 GiB free at",
          lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.disk(*SMALL)))], check="hub-disk"),
-    disk("downloads, where none are wanted", PASS, "none: the policy is here",
+    disk("downloads, where none are wanted", PASS, "nothing is downloaded: the policy is here",
          lambda w: w.set(HF_HOME=str(w.disk(*SMALL))), check="hub-disk"),
     disk("downloads to a place that is a file", FAIL, "hf-file/hub (not writable)",
          lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.file("hf-file")))], check="hub-disk"),

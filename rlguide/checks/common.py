@@ -53,7 +53,7 @@ class Needs(NamedTuple):
 
 def rooms(config: RunConfig, packages: Room) -> list[Room]:
     """What a run writes, and the installation of its packages where they are not there."""
-    policy, is_here = config.model.name, "none: the policy is here"
+    policy, is_here = config.model.name, "nothing is downloaded: the policy is here"
     download_gib = POLICY_GIB if is_on_hub(policy) and not cached(policy).is_whole else 0
     written_gib = round(RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), 1)
     return [

@@ -35,7 +35,7 @@ def needs(about: About) -> Needs:
     config = about.config
     is_installed = ENGINES["trl"].missing(config) is None
     venv = Room("the virtual environment", lambda: Path(sys.prefix), 0 if is_installed else PACKAGES_GIB,
-                why_none="none: its packages are installed")  # fmt: skip
+                why_none="nothing is written: its packages are installed")  # fmt: skip
     trials = [ImportTrial(modules) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
     tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it

@@ -39,7 +39,7 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
     config = about.config
     is_installed = python.exists()
     venv = Room("the virtual environment of prime-rl", lambda: python.parent, 0 if is_installed else INSTALL_GIB,
-                why_none="none: it is installed")  # fmt: skip
+                why_none="nothing is written: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
     nothing = Finding(Status.SKIP, f"not tried: there is no {python}")
     asked = [
