@@ -22,7 +22,7 @@ KNOWN = (
      "this uv cannot read the lock file", f"`uv self update`, or `pip install --upgrade uv`, {AGAIN}"),
     (r"(?i)hash mismatch",
      "a download is another file than the lock file names", "try again; if it stays so, do not install it"),
-    (r"cannot be used because|not a valid Python environment",
+    (r"cannot be used because|not a valid Python environment|failed to create directory [^\n]*File exists",
      "what is called .venv there is no virtual environment", f"move it away, {AGAIN}"),
     (r"not compatible with the lockfile's supported environments",
      "prime-rl is for Linux only", "train with the engine trl here: rlguide train --engine trl"),

@@ -30,6 +30,7 @@ OTHER = "error: HTTP status client error (404 Not Found) for url (https://hub.ex
         ("error: Required uv version `>=0.11.1` does not match the running version", "cannot read the lock file"),
         ("  cause: Hash mismatch for `torch==2.11`", "another file than the lock file names"),
         ("error: directory `x` cannot be used because no `pyvenv.cfg` file was found", "no virtual environment"),
+        ("error: failed to create directory `x/.venv`: File exists (os error 17)", "no virtual environment"),
         ("error: The current Python platform is not compatible with the lockfile's supported environments", "Linux"),
         ("error: interpreter resolved to 3.11, incompatible with the project's Python requirement", "Python 3.12"),
         ("error: No interpreter found for Python 3.12 in search path", "Python 3.12"),

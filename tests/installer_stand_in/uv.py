@@ -56,8 +56,10 @@ def synced(asked: argparse.Namespace) -> int:
     if folder.is_file():
         return failed(NO_VENV.format(folder))
     if told()["central"] and "UV_PROJECT_ENVIRONMENT" not in os.environ:
+        central = Path(told()["calls"]).with_name("environments")
+        central.mkdir()
         shutil.rmtree(folder)
-        folder.symlink_to(Path(told()["calls"]).with_name("environments"))
+        folder.symlink_to(central)
     if told()["stays"]:
         print("Downloading torch (800.0MiB)", file=sys.stderr, flush=True)
         time.sleep(60)
@@ -65,7 +67,7 @@ def synced(asked: argparse.Namespace) -> int:
     if cfg.is_file() and f"version = {sys.version.split()[0]}" not in cfg.read_text():
         print(f"Removed virtual environment at: {folder}", file=sys.stderr)
         shutil.rmtree(folder)
-    venv.create(folder, symlinks=True)
+    venv.create(folder.resolve(), symlinks=True)
     site = site_packages(folder)
     wanted = [name for name in MODULES if name not in told()["without"]]
     if "flash-attn" not in asked.extra:
