@@ -65,7 +65,7 @@ class Jupyter:
         self.client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
         self.client.load_connection_file()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=LIMIT_S)
+        self.await_kernel()
 
     def _answers(self) -> bool:
         try:
@@ -79,6 +79,17 @@ class Jupyter:
         answer.raise_for_status()
         return answer.json() if answer.content else None
 
+    def await_kernel(self) -> None:
+        """Wait until the kernel answers."""
+        eventually(self._kernel_answers, within_s=LIMIT_S)
+
+    def _kernel_answers(self) -> bool:
+        try:
+            self.client.wait_for_ready(timeout=LIMIT_S)
+            return True
+        except RuntimeError:  # one that starts slowly is taken for dead, because its heart does not beat yet
+            return False
+
     def kernel(self, action: str = "", method: str = "POST") -> dict | None:
         """What the server says of its kernel, or does to it."""
         return self.ask(method, f"kernels/{self._kernel}{action and '/' + action}")
@@ -91,7 +102,7 @@ class Jupyter:
 
     def launch(self, directory: Path) -> tuple[Run, psutil.Process]:
         """Launch a run from the kernel; returns it with the process of the kernel."""
-        self.client.wait_for_ready(timeout=LIMIT_S)
+        self.await_kernel()
         pid = directory.parents[1] / "pid"
         told = self.client.execute(LAUNCH.format(directory=str(directory), pid=str(pid)), reply=True, timeout=LIMIT_S)
         assert told["content"]["status"] == "ok", told["content"]
@@ -135,7 +146,7 @@ def test_a_kernel_is_restarted(fault: Fault, jupyter: Jupyter, directory: Path):
     run, kernel = jupyter.launch(directory)
 
     jupyter.kernel("restart")
-    jupyter.client.wait_for_ready(timeout=LIMIT_S)
+    jupyter.await_kernel()
     look = f"import rlguide; state = str(rlguide.attach({str(directory)!r}).status.state)"
     told = jupyter.client.execute(look, user_expressions={"state": "state"}, reply=True, timeout=LIMIT_S)["content"]
     state = told["user_expressions"]["state"]["data"]["text/plain"]
