@@ -345,6 +345,14 @@ IMPORTS = (
         w.prime_rl(), w.package("x"), (w.folder / "packages" / "vllm").mkdir()], "vllm", engine="prime-rl"),
     imports("whose reverse_text it is", PASS, "packages/reverse_text.py", lambda w: [
         in_prime_rl(w, "reverse_text", ""), w.package("verifiers")], "reverse_text", engine="prime-rl"),
+    imports("a stranger's file of that name", FAIL, "OSError: mine (",
+            lambda w: w.package("torch", "raise OSError('mine')"), "torch"),
+    imports("another environment of that name", FAIL, "not the one that is meant", lambda w: w.package("reverse_text"),
+            "reverse_text"),
+    imports("the system ends it", FAIL, "exit code -9 (SIGKILL)", lambda w: in_prime_rl(
+        w, "flash_attn", "import os; os.kill(os.getpid(), 9)"), "flash_attn", engine="prime-rl"),
+    imports("too little memory", FAIL, "MemoryError", lambda w: in_prime_rl(
+        w, "flash_attn", "raise MemoryError"), "flash_attn", engine="prime-rl"),
     imports("a Python that cannot start", FAIL, "No module named 'encodings'", lambda w: w.prime_rl(
         "echo \"ModuleNotFoundError: No module named 'encodings'\" >&2; exit 1"), "torch", engine="prime-rl"),
     imports("no virtual environment", SKIP, "there is no", lambda w: None, "torch", engine="prime-rl"),

@@ -21,6 +21,7 @@ from rlguide.checks.software import ImportTrial, slowness
 from rlguide.checks.torch_build import torch_build
 from rlguide.engines import ENGINES
 from rlguide.gpus import free_gpus
+from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
 IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
@@ -28,6 +29,8 @@ IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_
 FOR_GPUS = ("vllm", "flash_attn")
 """Used on a GPU where they are installed."""
 PACKAGES_GIB = 2.0
+OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
+"""Where the environment is in a checkout, and where in an installation; others are called like it."""
 
 
 def needs(about: About) -> Needs:
@@ -36,7 +39,7 @@ def needs(about: About) -> Needs:
     is_installed = ENGINES["trl"].missing(config) is None
     venv = Room("the virtual environment", lambda: Path(sys.prefix), 0 if is_installed else PACKAGES_GIB,
                 why_none="nothing is written: its packages are installed")  # fmt: skip
-    trials = [ImportTrial(modules) for modules in IMPORTS]
+    trials = [ImportTrial(modules, homes=OURS) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
     tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it
     asked = [

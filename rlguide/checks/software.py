@@ -1,21 +1,29 @@
 """Checks of the software: Python, the packages of an engine, and the policy that ships with rlguide."""
 
 import json
+import os
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rlguide.asking import Finding, once
 from rlguide.child import Answer, answer_of
-from rlguide.paths import PACKAGE
+from rlguide.paths import PACKAGE, absolute
 from rlguide.records import Status
 
 IMPORT_DEADLINE_S = 60.0
 """A cold disk can take this long to read torch and its libraries."""
+SIGNS = {
+    "undefined symbol": "it was built for another version of a package that it uses; install it again: {fix}",
+    "SIGKILL": "the system ended it: give it more memory, or raise the limit (`ulimit -a` lists limits)",
+    "MemoryError": "give it more memory, or raise the limit (`ulimit -a` lists limits)",
+    "still importing": "try again: the first time reads gigabytes; then look at what keeps disk or processor busy",
+}
+"""What the words of a failed import tell about its cause → what to do."""
 OVER = {"file", "error"}
 """One of them stands in the answer about a module whose import is over."""
 REFERENCE_WORK_S = 0.0085
@@ -58,12 +66,20 @@ def safetensors_length(path: Path) -> int:
 class ImportTrial:
     """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
-    `fix` says what to do about one that does not import.
+    `fix` says what to do about one that does not import; `homes` are the folders that a module must come from.
     """
 
-    def __init__(self, modules: Sequence[str], *, python: Path = Path(sys.executable), fix: str | None = None):
+    def __init__(
+        self,
+        modules: Sequence[str],
+        *,
+        python: Path = Path(sys.executable),
+        fix: str | None = None,
+        homes: Mapping[str, Collection[Path]] | None = None,
+    ):
         self.modules = tuple(modules)
         self.python = python
+        self.homes = homes or {}
         self.fix = fix or f"{python} -m pip install 'rlguide[local]'"
         self.answers = once(self._run)
 
@@ -74,16 +90,22 @@ class ImportTrial:
         if answer is None and module != next(name for name in self.modules if not told.get(name, {}).keys() & OVER):
             return Finding(Status.SKIP, f"not tried: {end} before")
         if answer and answer.get("file"):
-            return Finding(Status.PASS, f"{answer['version']} from {answer['file']}".strip())
-        if answer and answer.get("folders"):
+            seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"])
+            if file.parent in self.homes.get(module, (file.parent,)):
+                return Finding(Status.PASS, seen)
+            return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file))
+        answer = answer or {}
+        seen = answer.get("error", f"{end} while importing it")
+        if answer.get("folders"):
             seen = f"only a folder without code: {', '.join(answer['folders'])}"
-        else:
-            seen = (answer or {}).get("error", f"{end} while importing it")
-        return Finding(Status.FAIL, f"{seen} ({self.python})", self._fix(seen))
+        origin = answer.get("origin") or self.python
+        return Finding(Status.FAIL, f"{seen} ({origin})", self._fix(seen, Path(origin)))
 
-    def _fix(self, seen: str) -> str:
-        if "undefined symbol" in seen:
-            return f"it was built for another version of a package that it uses; install it again: {self.fix}"
+    def _fix(self, seen: str, origin: Path) -> str:
+        if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):
+            return mend.format(fix=self.fix)
+        if in_the_way(origin):
+            return f"{origin} stands before the package: rename it, or leave its folder out of PYTHONPATH"
         return self.fix
 
     def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
@@ -102,6 +124,12 @@ class ImportTrial:
             return f"still importing after {IMPORT_DEADLINE_S:.0f} s"
         said = f" ({answer.err.strip().splitlines()[-1]})" if answer.err.strip() and answer.code > 0 else ""
         return f"Python ended with {ended(answer.code)}{said}"
+
+
+def in_the_way(file: Path) -> bool:
+    """True for a module that is found by PYTHONPATH, before whatever is installed."""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return any(file.is_relative_to(absolute(Path(folder))) for folder in folders)
 
 
 def slowness(trial: ImportTrial) -> float | None:

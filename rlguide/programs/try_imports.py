@@ -7,7 +7,7 @@ A crash while importing is the answer, not an accident: the line that is missing
 """
 
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -33,7 +33,7 @@ def attempt(name: str) -> dict[str, object]:
     try:
         module = importlib.import_module(name)
     except BaseException as error:  # whatever a broken package raises, SystemExit included, is what was asked for
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": f"{type(error).__name__}: {error}", "origin": origin(name)}
     seconds = round(time.monotonic() - started, 2)
     answer = {
         "version": str(getattr(module, "__version__", "")),
@@ -42,6 +42,15 @@ def attempt(name: str) -> dict[str, object]:
         "seconds": seconds,
     }
     return answer | ({"work_s": work_s(module)} if name == "torch" else {})
+
+
+def origin(name: str) -> str | None:
+    """The file that was to be imported, where there is one."""
+    try:
+        found = importlib.util.find_spec(name)
+    except Exception:  # for a part of a package that is broken, its packages are imported again
+        return None
+    return found and found.origin
 
 
 def work_s(torch: Any) -> float | None:
