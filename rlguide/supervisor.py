@@ -46,10 +46,9 @@ def main(directory: Path) -> int:
             return 0 if Supervisor(files, children, began=began).run(refused).is_success else 1
     except RlguideError as error:
         log.error("%s", error)
-        return 2
-    finally:
-        for child in children.values():  # only after an error: else they have ended
+        for child in children.values():
             child.terminate()
+        return 2
 
 
 def _hold_cpu(held: ExitStack, record: dict[str, Any], files: RunFiles) -> RlguideError | None:

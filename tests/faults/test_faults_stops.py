@@ -173,6 +173,7 @@ def test_a_process_cannot_be_killed(fault: Fault, directory: Path):
     immortal.kill()
     eventually(lambda: not lives(immortal))
     assert f"probably stuck in a driver: pid {immortal.pid}" in fault.check(run).reason
+    assert "Traceback" not in run.files.supervisor_log.read_text()
     assert took_s < KILL_LIMIT_S + 15
 
 
