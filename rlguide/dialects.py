@@ -19,6 +19,8 @@ JSON = re.compile(PREFIX + r"(\{.*)", re.DOTALL)
 PLACE = re.compile(r" \[[\w.]+::\d+\]$")
 """At debug level a message ends with its place in the code."""
 STEP = re.compile(r"Step (\d{1,9}) \| (.*)", re.DOTALL)
+ENGINE_DEATH = re.compile(r"(\(\w+ pid=\d+\) )?(ERROR .*?)?[\w.]*\bEngineDeadError\b.*")
+"""vLLM's own exception, in its log or at the end of a traceback."""
 FAILURE = re.compile(r"(?:Error: )?(\w[^:]{0,99}) failed with exit code (-?\d{1,9})")
 
 Fields = Mapping[str, tuple[str, str]]
@@ -97,6 +99,11 @@ def parse_failure(line: str) -> tuple[str, int] | None:
     level, message = message_of(line) or ("", "")
     found = FAILURE.fullmatch(message) if level == "ERROR" else None
     return (found[1].lower(), int(found[2])) if found else None
+
+
+def parse_engine_death(line: str) -> tuple[str, None] | None:
+    """The inference server, when it says that vLLM's engine process is dead: it answers errors, and ends later."""
+    return ("inference", None) if ENGINE_DEATH.fullmatch(line) else None
 
 
 # ------------------------------------------------------------------------------------------------------ the stages

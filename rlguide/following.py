@@ -42,7 +42,7 @@ class Follower:
         """The steps of which only some components told, for the end of a run."""
         return self._merger.flush()
 
-    def failure(self) -> tuple[str, int, str] | None:
+    def failure(self) -> tuple[str, int | None, str] | None:
         """A component that failed since the last look: its name, exit code, and whose log is worth reading.
 
         That is the log of whoever told it, when the component has none. An alarm of the attempts before is none, also

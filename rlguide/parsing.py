@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlguide.dialects import parse_failure, parse_orchestrator, parse_trainer
+from rlguide.dialects import parse_engine_death, parse_failure, parse_orchestrator, parse_trainer
 from rlguide.records import Rollout, StepRecord
 
 FIELDS = frozenset(StepRecord.model_fields) - {"attempt", "elapsed_s"}
@@ -48,12 +48,17 @@ DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {
     "prime-rl-0.5 trainer": parse_trainer,
 }
 """Name in a plan's `MetricSource` → parser of one line."""
-ALARMS: dict[str, Callable[[str], tuple[str, int] | None]] = {"prime-rl-0.5 launcher": parse_failure}
-"""The same for the `alarms` of a plan: the component that failed, as in the layout of logs, and its exit code."""
+ALARMS: dict[str, Callable[[str], tuple[str, int | None] | None]] = {
+    "prime-rl-0.5 launcher": parse_failure,
+    "prime-rl-0.5 inference": parse_engine_death,
+}
+"""The same for the `alarms` of a plan: the component that failed, as in the layout of logs, and its exit code; `None`
+when it has lost a process of its own and lives on."""
 HOLDING = {
     "prime-rl-0.5 orchestrator": b"Step ",
     "prime-rl-0.5 trainer": b"Step ",
     "prime-rl-0.5 launcher": b" failed with exit code ",
+    "prime-rl-0.5 inference": b"EngineDeadError",
 }
 """Dialect → bytes that every line it understands holds, so that a reader can pass over the others quickly."""
 

@@ -177,7 +177,9 @@ class Supervisor:
         name, code, component = failure
         return Ending(State.FAILED, self._how_it_ended(name, code), failed_component=component)
 
-    def _how_it_ended(self, name: str, code: int) -> str:
+    def _how_it_ended(self, name: str, code: int | None) -> str:
+        if code is None:
+            return f"{name} lost a process of its own {self._done()}"
         told = -code in signal.valid_signals()  # what a log says may be any number
         how = f"signal {-code} ({signal.strsignal(-code)})" if told else f"exit code {code}"
         return f"{name} ended with {how} {self._done()}"

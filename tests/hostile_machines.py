@@ -320,7 +320,6 @@ def imports(why: str, status: Status, said: str, build: Callable[[World], object
 def in_prime_rl(world: World, name: str, source: str) -> None:
     world.prime_rl()
     world.package("torch")
-    world.package("ring_flash_attn")
     world.package(name, source)
 
 
@@ -332,7 +331,7 @@ IMPORTS = (
     imports("a crash", FAIL, "exit code -11 (SIGSEGV) while importing it", lambda w: in_prime_rl(
         w, "flash_attn", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"), "flash_attn", engine="prime-rl"),
     imports("after a crash", SKIP, "not tried", lambda w: in_prime_rl(
-        w, "flash_attn", "import os; os.abort()"), "ring_flash_attn", engine="prime-rl"),
+        w, "torch", "import os; os.abort()"), "flash_attn", engine="prime-rl"),
     imports("it leaves Python", FAIL, "SystemExit: 3", lambda w: in_prime_rl(
         w, "flash_attn", "raise SystemExit(3)"), "flash_attn", engine="prime-rl"),
     imports("a secret in its words", FAIL, "[HF_TOKEN]", lambda w: [w.set(HF_TOKEN=TOKEN), in_prime_rl(

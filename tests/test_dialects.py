@@ -10,7 +10,8 @@ from rlguide.history import History, StepMerger
 from rlguide.parsing import ALARMS, DIALECTS, HOLDING, parse_rollouts
 from rlguide.tail import LineReader
 
-LAUNCHER, ORCHESTRATOR, TRAINER = (f"prime-rl-0.5 {name}" for name in ("launcher", "orchestrator", "trainer"))
+LAUNCHER, INFERENCE = "prime-rl-0.5 launcher", "prime-rl-0.5 inference"
+ORCHESTRATOR, TRAINER = "prime-rl-0.5 orchestrator", "prime-rl-0.5 trainer"
 LOGS = {ORCHESTRATOR: RECORDING / "logs" / "orchestrator.log", TRAINER: RECORDING / "logs" / "trainer.log"}
 SAMPLED = (
     "08:05:01 SUCCESS Step 2 | Time: 7.19s | Reward: 0.1698 | Seq. Length: 184.3 tokens/sample | "
@@ -143,9 +144,16 @@ def test_what_only_looks_like_a_failure_is_none(line: str):
     assert ALARMS[LAUNCHER](line) is None
 
 
-@pytest.mark.parametrize("dialect", ALARMS)
-def test_every_line_about_a_failure_holds_the_bytes_by_which_it_is_found(dialect: str):
-    assert HOLDING[dialect] in b"08:02:29   ERROR Error: Inference failed with exit code 1"
+@pytest.mark.parametrize(
+    ("dialect", "line"),
+    [
+        (LAUNCHER, "08:02:29   ERROR Error: Inference failed with exit code 1"),
+        (INFERENCE, "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue."),
+    ],
+)
+def test_every_line_about_a_failure_holds_the_bytes_by_which_it_is_found(dialect: str, line: str):
+    assert ALARMS[dialect](line) is not None
+    assert HOLDING[dialect] in line.encode()
 
 
 def test_a_recorded_run_that_went_well_raises_no_alarm():
@@ -290,3 +298,27 @@ def test_a_split_coloured_line_with_noise_around_it_is_one_step(tmp_path: Path):
         found += [part for told in reader.read() if (part := DIALECTS[ORCHESTRATOR](told))]
 
     assert found == [DIALECTS[ORCHESTRATOR](SAMPLED)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(APIServer pid=12) ERROR 11-30 22:12:28 [async_llm.py:704] EngineDeadError: EngineCore encountered an issue.",
+        "(APIServer pid=12) vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+        "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).",
+    ],
+)
+def test_a_server_that_lost_its_engine_is_named(line: str):
+    assert ALARMS[INFERENCE](line) == ("inference", None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(APIServer pid=12) INFO 11-30 22:12:28 [logger.py:40] prompt: "EngineDeadError"',
+        "(APIServer pid=12) INFO:     Application shutdown complete.",
+        "    raise EngineDeadError()",
+    ],
+)
+def test_a_server_that_speaks_of_something_else_is_not(line: str):
+    assert ALARMS[INFERENCE](line) is None

@@ -91,7 +91,7 @@ def states(found: Installation) -> list[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------------- all is well
 
 
-def test_everything_is_installed_and_verified_on_a_machine_without_anything(world: World):
+def test_everything_is_installed_and_verified_on_a_machine_without_anything(world: World, outputs: Path):
     found = world.install()
 
     assert states(found) == [(title, "done" if title != "verification" else "there") for title in PARTS]
@@ -99,6 +99,19 @@ def test_everything_is_installed_and_verified_on_a_machine_without_anything(worl
     assert {name: seen.is_there for name, seen in found.imports.items()} == dict.fromkeys(MODULES, True)
     assert git(world.checkout, "rev-parse", "HEAD") == world.home.revision
     require_ready(world.checkout)
+
+
+def test_imports_that_went_well_are_tried_again_only_when_something_was_removed_there(world: World, outputs: Path):
+    world.install()
+    require_ready(world.checkout)
+    python = world.checkout / ".venv" / "bin" / "python"
+    python.rename(python.with_name("away"))
+
+    require_ready(world.checkout)  # no Python was started
+    site = next((world.checkout / ".venv").glob("lib/python*/site-packages"))
+    (site / "reverse_text.py").unlink()
+    with pytest.raises(EngineMissing, match="prime-rl cannot start here"):
+        require_ready(world.checkout)
 
 
 def test_a_second_time_everything_is_there_and_nothing_is_changed(world: World):

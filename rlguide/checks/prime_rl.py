@@ -26,7 +26,7 @@ from rlguide.errors import RlguideError
 from rlguide.records import Status
 
 IMPORTS = (
-    ("torch", "flash_attn", "ring_flash_attn"), ("verifiers", "reverse_text"), ("vllm", "prime_rl.entrypoints.rl"),
+    ("torch", "flash_attn"), ("verifiers", "reverse_text"), ("vllm", "prime_rl.entrypoints.rl"),
 )  # fmt: skip
 """Packages to import, one child process a group."""
 INSTALL = "rlguide install --engine prime-rl"

@@ -43,7 +43,10 @@ METRICS = tuple(
     MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}")
     for name in ("orchestrator", "trainer")
 )
-ALARMS = (MetricSource(component="launcher", path=LAYOUT.logs["launcher"], dialect="prime-rl-0.5 launcher"),)
+ALARMS = tuple(
+    MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}")
+    for name in ("inference", "launcher")  # in this order: what the server tells is the cause of what follows
+)
 
 GRACE_S = 260.0
 """prime-rl's launcher ends its four children one after the other and gives each 60 s; before that it waits up to 5 s
@@ -53,7 +56,6 @@ START_UP_S, ROLLOUT_S, SAVE_S = 110.0, 0.027, 65.0
 READY_S = 600.0
 """vLLM compiles on a first start; with a small policy it took 60 s."""
 CONCURRENCY = 32
-PREFLIGHT = ("flash_attn", "ring_flash_attn", "reverse_text")
 
 
 class PrimeRl:
@@ -74,8 +76,8 @@ class PrimeRl:
         return f"{told}; install with: rlguide install --engine prime-rl" if absent else None
 
     def require_ready(self, plan: Plan) -> None:
-        """Import what another installation's tool may have removed meanwhile; vLLM itself takes too long for that."""
-        require_ready(_programs(plan).parent.parent, PREFLIGHT)
+        """What is imported first may have been removed meanwhile: `uv sync` takes away all that it did not install."""
+        require_ready(_programs(plan).parent.parent)
 
     def tools(self, plan: Plan) -> Tools:
         programs = _programs(plan)
