@@ -34,7 +34,8 @@ LAYOUT = Layout(
     checkpoints=ENGINE / "checkpoints",
     checkpoint_markers=(
         "engine/checkpoints/step_{step}/trainer/.metadata",
-        "engine/run_default/checkpoints/step_{step}/orchestrator/progress.pt",
+        "engine/run_default/checkpoints/step_{step}/orchestrator/buffer/rollout_buffer.jsonl",  # written last
+        "engine/run_default/broadcasts/step_{step}/STABLE",
     ),
     weights=ENGINE / "weights",
     weights_marker="STABLE",
