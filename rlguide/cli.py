@@ -5,7 +5,6 @@ or was not understood, 130 interrupted.
 """
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,17 +14,27 @@ from typing import Annotated
 
 import typer
 
-from rlguide import checks, console, engines, evaluation, headless, progress, reporting, run, setting_up, tryout
+from rlguide import (
+    checks,
+    console,
+    engines,
+    evaluation,
+    headless,
+    progress,
+    reporting,
+    run,
+    setting_up,
+    terminal,
+    tryout,
+)
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
 from rlguide.errors import ConfigError
 from rlguide.origin import provenance
 from rlguide.paths import outputs_root
-from rlguide.records import Record, RunRecord, Status, StoppedBy
+from rlguide.records import Status
 from rlguide.view import results, text
-
-INTERRUPTED = 130
-"""By the shells' convention: 128 + SIGINT."""
+from rlguide.windows import open_windows
 
 app = typer.Typer(
     name="rlguide",
@@ -72,7 +81,7 @@ def doctor(
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(CANNOT) from None
     plain = text.report_text(report, everything=everything)
-    _show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
+    terminal.show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
 
 
@@ -124,22 +133,31 @@ def train(
     asked = load_config(source, changes_asked(changes, **options))
     plan = engines.plan(asked, Path(output_dir) if output_dir else None)
     if dry_run:
-        _show(plan, text.plan_text(plan), as_json)
+        terminal.show(plan, text.plan_text(plan), as_json)
         return
     print(text.plan_text(plan), file=sys.stderr)
     started = run.launch(plan)
-    _follow(started, wait=wait, as_json=as_json and not evaluate)
+    terminal.follow(started, wait=wait, as_json=as_json and not evaluate)
     if evaluate:
         _evaluate(started, as_json=as_json)
 
 
 @app.command()
-def watch(name: RunArgument, as_json: AsJson = False) -> None:
+def watch(
+    name: RunArgument,
+    in_tmux: Annotated[bool, typer.Option("--tmux", help="Show its logs in tmux instead, side by side.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Follow a run until it is over.
 
     Leaving (Ctrl-C) does not end the run.
     """
-    _follow(run.attach(name), wait=True, as_json=as_json)
+    attached = run.attach(name)
+    if in_tmux:
+        logs = attached.record.plan.layout.logs.items()
+        print(open_windows(attached.directory.name, {name: attached.directory / log for name, log in logs}))
+    else:
+        terminal.follow(attached, wait=True, as_json=as_json)
 
 
 @app.command()
@@ -157,7 +175,7 @@ def stop(name: RunArgument, as_json: AsJson = False) -> None:
     """Stop a run; what it has saved stays."""
     attached = run.attach(name)
     record = attached.stop()
-    _show(record, text.run_text(record, attached.history.steps), as_json)
+    terminal.show(record, text.run_text(record, attached.history.steps), as_json)
 
 
 @app.command()
@@ -166,7 +184,7 @@ def resume(name: RunArgument, wait: Wait = True, as_json: AsJson = False) -> Non
 
     For a run that failed, was stopped or was interrupted.
     """
-    _follow(run.attach(name).resume(), wait=wait, as_json=as_json)
+    terminal.follow(run.attach(name).resume(), wait=wait, as_json=as_json)
 
 
 @app.command()
@@ -200,7 +218,7 @@ def try_text(
 ) -> None:
     """Reverse one text, before and after training."""
     trial = tryout.try_text(run.attach(name), sentence, samples=samples)
-    _show(trial, results.trial_text(trial), as_json)
+    terminal.show(trial, results.trial_text(trial), as_json)
 
 
 @app.command()
@@ -243,23 +261,6 @@ def warm_start(context: typer.Context) -> None:
 # ------------------------------------------------------------------------------------------------------ underneath
 
 
-def _show(record: Record, plain: str, as_json: bool) -> None:
-    print(record.model_dump_json(indent=2) if as_json else plain)
-
-
-def _follow(started: run.Run, *, wait: bool, as_json: bool) -> None:
-    """Wait for the end with progress, then show it. Ends the command with 1 when the run did not succeed."""
-    if started.notice:
-        print(started.notice, file=sys.stderr)
-    record = _wait(started) if wait else started.status
-    _show(record, text.run_text(record, started.history.steps), as_json)
-    if record.state.is_over and not record.state.is_success:
-        _explain_end(started, record)
-        raise typer.Exit(1)
-    if not record.state.is_over:
-        print(_how_to_go_on(started), file=sys.stderr)
-
-
 @contextmanager
 def _going_on() -> Iterator[None]:
     """Says, when the block is interrupted, which trainings go on."""
@@ -267,35 +268,7 @@ def _going_on() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print("", *filter(None, headless.training_state(outputs_root())), sep="\n", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _wait(started: run.Run) -> RunRecord:
-    try:
-        with progress.shown() as advance:
-            return started.wait(on_update=progress.of_run(advance))
-    except KeyboardInterrupt:
-        print(f"\nThe run goes on without this command.\n{_how_to_go_on(started)}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _how_to_go_on(started: run.Run) -> str:
-    name = shlex.quote(started.argument)
-    return f"see it: rlguide watch {name}\nend it: rlguide stop {name}"
-
-
-def _explain_end(started: run.Run, record: RunRecord) -> None:
-    component = record.failed_component or record.plan.processes[0].name
-    lines = "\n".join(f"  {line}" for line in started.tail(component, 8))
-    print(f"end of the {component}'s log:\n{lines}\nlook: {started.directory}", file=sys.stderr)
-    name = shlex.quote(started.argument)
-    repair = "give it more time" if record.stopped_by is StoppedBy.TIME_LIMIT else "fix what the log says"
-    hint = f"no checkpoint was saved: {repair}, then rlguide clean {name}, and train anew"
-    if started.checkpoint:
-        hint = f"rlguide resume {name} goes on from the last checkpoint"
-    if record.made_in:
-        hint = f"go on where the run was made, in {record.made_in}, or launch it anew"
-    print(f"hint: {hint}", file=sys.stderr)
+        raise typer.Exit(terminal.INTERRUPTED) from None
 
 
 def _evaluate(started: run.Run, *, as_json: bool) -> None:
@@ -303,4 +276,4 @@ def _evaluate(started: run.Run, *, as_json: bool) -> None:
         comparison = evaluation.evaluate(started, on_progress=advance)
     examples, table = results.examples_text(comparison), results.comparison_text(comparison)
     plain = f"{examples}\n\n{table}\n\n{results.result_line(comparison)}"
-    _show(comparison, plain, as_json)
+    terminal.show(comparison, plain, as_json)

@@ -1,6 +1,7 @@
 """The command line: results on standard output, errors in four parts without a traceback, exit codes that mean it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -115,7 +116,7 @@ def test_config_shows_the_difference_and_checks(cli: Cli):
         (["config", "--set", "nonsense"], 2, "not KEY=VALUE"),
         (["config", "nowhere.toml"], 1, "no configuration at 'nowhere.toml'"),
         (["train", "--max-steps", "0", "--dry-run"], 1, "max_steps = 0"),
-        (["train", "--engine", "prime-rl", "--dry-run"], 2, "no prime-rl engine yet"),
+        (["train", "--engine", "prime-rl", "--dry-run"], 2, "no checkout of prime-rl here"),
         (["train", "--set", "model.name=./absent", "--dry-run"], 1, "no model in that folder"),
         (["train", "--evaluate", "--no-wait"], 2, "leave --no-wait out"),
         (["watch", "absent"], 1, "no run at"),
@@ -284,3 +285,18 @@ def test_removing_asks_first(cli: Cli, outputs: Path):
 
     assert done.returncode == 1
     assert (outputs / "one").exists()
+
+
+def test_the_logs_of_a_run_are_shown_in_tmux_and_the_command_to_see_them_is_told(
+    cli: Cli, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    launch(toy_plan(outputs / "one")).wait(30)
+    tmux = tmp_path / "tmux"
+    tmux.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/said\ntest "$1" != has-session\n')
+    tmux.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+
+    shown = cli("watch", "one", "--tmux")
+
+    assert shown.stdout == "tmux attach -t rlguide-one\n", shown.stderr
+    assert "new-session" in (tmp_path / "said").read_text()

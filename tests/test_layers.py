@@ -9,7 +9,29 @@ import pytest
 from rlguide.paths import PACKAGE
 
 LAYERS = (
-    {"cli", "console", "display", "headless", "progress", "reporting", "setting_up", "__init__", "__main__"},
+    {
+        "cli",
+        "console",
+        "display",
+        "headless",
+        "progress",
+        "reporting",
+        "setting_up",
+        "terminal",
+        "__init__",
+        "__main__",
+    },
+        "cli",
+        "console",
+        "display",
+        "headless",
+        "progress",
+        "reporting",
+        "setting_up",
+        "terminal",
+        "__init__",
+        "__main__",
+    },
     {"run", "launching", "ending", "evaluation", "tryout", "installing", "prime_rl_parts", "remote"},
     {"engines", "accounts", "checkout", "checks", "readiness", "vf_eval"},
     {
