@@ -49,7 +49,8 @@ def pid_of(checkout: Path, program: str) -> int:
 def over(run: Run, checkout: Path) -> RunRecord:
     """The end of a run, of which nothing is left: by its own mark, and by the folder in which its programs are."""
     record = run.wait(LIMIT_S)
-    assert not processes_below(checkout) and not processes_below(run.directory)
+    assert not processes_below(checkout)
+    assert not processes_below(run.directory)
     return record
 
 
@@ -124,14 +125,15 @@ def test_a_resume_goes_on_from_the_last_complete_checkpoint_by_its_number(start,
     assert record.state is State.SUCCEEDED
     started = calls(checkout, "rl")[-1]["argv"]
     number = int(started[started.index("--ckpt.resume-step") + 1])
-    assert number >= 6 and number % 3 == 0
+    assert number >= 6
+    assert number % 3 == 0
     assert [step.step for step in run.history.steps] == list(range(40))
 
 
 def test_what_a_sync_has_removed_is_told_before_anything_starts(start, checkout: Path, outputs: Path):
     next((checkout / ".venv").glob("lib/python*/site-packages/reverse_text.py")).unlink()
 
-    with pytest.raises(EngineMissing, match="(?s)reverse_text.*rlguide install"):
+    with pytest.raises(EngineMissing, match=r"(?s)reverse_text.*rlguide install"):
         start()
 
     assert not (outputs / "one" / "run.json").exists()
