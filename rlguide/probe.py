@@ -47,13 +47,18 @@ def _room_bytes(folder: Path) -> int | None:
         ("memory.max", "memory.current", "inactive_file"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
-        limit, used = _words(folder / limit_name), _words(folder / used_name)
+        limit = _words(folder / limit_name)
         if limit and limit[0].isdecimal():
-            statistics = _words(folder / "memory.stat")
-            pairs = dict(zip(statistics[::2], statistics[1::2], strict=False))
+            words = _words(folder / "memory.stat")
             # File cache counts as used, yet the kernel gives it up before it refuses memory.
-            return max(0, int(limit[0]) - int(used[0] if used else 0) + int(pairs.get(cache_name, 0)))
+            given_up = _number(words[words.index(cache_name) + 1 :] if cache_name in words else [])
+            return max(0, int(limit[0]) - _number(_words(folder / used_name)) + given_up)
     return None
+
+
+def _number(words: list[str]) -> int:
+    """The first word, 0 where that is none."""
+    return int(words[0]) if words and words[0].isdecimal() else 0
 
 
 def _limit_folders(cgroups: Path, membership: Path) -> Iterator[Path]:
@@ -62,8 +67,8 @@ def _limit_folders(cgroups: Path, membership: Path) -> Iterator[Path]:
     In a container the path of the membership file may not exist inside the mount; the root then holds the limits.
     psutil knows no control groups, so these two places are read directly.
     """
-    lines = membership.read_text().splitlines() if membership.is_file() else []
-    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") >= 2):
+    lines = (line.split(":", 2) for line in _text(membership).splitlines() if line.count(":") >= 2)
+    for _, controllers, path in lines:
         tree = cgroups / controllers if controllers else cgroups
         if not controllers or {"cpu", "memory"} & set(controllers.split(",")):
             own = tree / path.lstrip("/")
@@ -72,7 +77,11 @@ def _limit_folders(cgroups: Path, membership: Path) -> Iterator[Path]:
 
 
 def _words(path: Path) -> list[str]:
+    return _text(path).split()
+
+
+def _text(path: Path) -> str:
     try:
-        return path.read_text().split()
-    except OSError:  # not in this version of control groups, or hidden from this container
-        return []
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):  # not in this version of control groups, or hidden from this container; no text
+        return ""

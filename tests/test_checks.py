@@ -3,19 +3,23 @@
 import json
 import struct
 import threading
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from rlguide.asking import Finding, Question, ask
+from rlguide import gpus
+from rlguide.asking import Finding, Question, ask, once
 from rlguide.checks import check_machine, hardware, require, software
 from rlguide.checks.software import ImportTrial
 from rlguide.checks.torch_build import TorchBuild, torch_build
+from rlguide.config import load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
+from rlguide.view import text
 
 PASS, WARN, FAIL, SKIP = Status
 
@@ -41,6 +45,39 @@ def test_this_machine_runs_the_embedded_engine(report: MachineReport):
 def test_every_check_says_what_was_seen_and_what_is_wanted(report: MachineReport):
     assert all(check.seen and check.wanted and check.title for check in report.checks)
     assert len({check.id for check in report.checks}) == len(report.checks)
+
+
+def test_a_newcomers_first_screen_is_short_where_all_is_well(report: MachineReport):
+    well = report.model_copy(update={"checks": tuple(c for c in report.checks if c.status in {PASS, SKIP})})
+
+    assert len(text.report_text(well).splitlines()) <= 12
+
+
+def test_a_recording_needs_no_package_no_gpu_and_no_account(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).with_name("fake_nvml")))
+    monkeypatch.setenv("FAKE_NVML", '{"does": "hang"}')
+    started = time.monotonic()
+
+    report = check_machine("replay")
+
+    assert time.monotonic() - started < gpus.LIMIT_S / 2
+    assert [check.id for check in report.checks] == ["python", "outputs", "disk"]
+    assert report.verdict == "The replay engine runs here. The recording takes about 19 s."
+
+
+def test_the_time_of_a_run_follows_the_speed_of_the_processor(monkeypatch: pytest.MonkeyPatch):
+    trial = ImportTrial(["torch"])
+
+    for work_s, told in ((0.01, 1), (0.1, 10), (0.001, 0.1), (None, None), (0, None)):
+        monkeypatch.setattr(software, "REFERENCE_WORK_S", 0.01)
+        monkeypatch.setattr(trial, "answers", lambda work_s=work_s: ({"torch": {"work_s": work_s}}, ""))
+        assert software.slowness(trial) == pytest.approx(told)
+
+
+def test_the_trial_of_torch_tells_how_long_a_piece_of_work_takes():
+    told, _ = ImportTrial(["torch"]).answers()
+
+    assert 0.0005 < told["torch"]["work_s"] < 1
 
 
 def test_each_package_is_shown_with_the_file_it_comes_from(report: MachineReport):
@@ -123,6 +160,38 @@ def test_checks_run_at_the_same_time():
     found = ask([question(lambda: Finding(PASS, str(both.wait() >= 0)), name=name) for name in ("one", "two")])
 
     assert [check.seen for check in found] == ["True", "True"]
+
+
+def test_what_many_ask_for_is_found_once_and_a_failure_is_tried_again():
+    calls = []
+
+    def find() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            raise OSError("not yet")
+        return len(calls)
+
+    get = once(find)
+    with pytest.raises(OSError, match="not yet"):
+        get()
+
+    assert [get(), get()] == [2, 2]
+
+
+def test_an_error_of_ours_keeps_its_words_and_its_way_out():
+    def refused() -> Finding:
+        raise ConfigError("no folder", hint="name one")
+
+    (check,) = ask([question(refused)])
+
+    assert (check.seen, check.fix) == ("could not be found out: no folder", "name one")
+
+
+def test_what_a_terminal_would_obey_is_not_shown():
+    (check,) = ask([question(lambda: Finding(FAIL, "a\x1b[31m\n\tb\udcff" + "c" * 9999, "do\x07"))])
+
+    assert check.seen.startswith("a�[31m b�ccc")
+    assert (len(check.seen), check.fix) == (500, "do�")
 
 
 def test_a_fix_is_shown_only_where_something_is_wrong():
@@ -287,6 +356,11 @@ def test_a_taken_processor_is_a_doubt_that_names_the_holder(tmp_path: Path, monk
 
     assert finding.status is WARN
     assert "run one" in finding.seen
+
+
+def test_a_guard_judges_the_machine_for_a_configuration():
+    with pytest.raises(EngineMissing, match="no model in that folder"):
+        require("warm-start", config=load_config("tiny", {"model.name": "./no-such-folder"}))
 
 
 def test_a_guard_may_name_a_check_that_this_engine_does_not_need():

@@ -71,5 +71,19 @@ def test_memory_follows_a_limit_of_version_one(tmp_path: Path):
     assert machine(**limits(tmp_path, "4:memory:/\n", files)).memory_gib == 1.0
 
 
+@pytest.mark.parametrize("junk", ["", "much", "-1", "\x00"])
+def test_rubbish_beside_a_limit_leaves_the_limit(tmp_path: Path, junk: str):
+    files = {"memory.max": f"{GIB}\n", "memory.current": junk, "memory.stat": f"inactive_file {junk}\nanon"}
+
+    assert machine(**limits(tmp_path, "0::/\n", files)).memory_gib == 1.0
+
+
+@pytest.mark.parametrize("membership", [b"\xff\xfe", b"", b"rubbish", b"0:::::\n::\n", b"0::/../..\n"])
+def test_rubbish_about_this_process_limits_nothing(tmp_path: Path, membership: bytes):
+    (tmp_path / "membership").write_bytes(membership)
+
+    assert machine(cgroups=tmp_path, membership=tmp_path / "membership").cores == machine().cores
+
+
 def test_a_system_without_control_groups_has_no_limits(tmp_path: Path):
     assert machine(cgroups=tmp_path / "none", membership=tmp_path / "none").cores >= 1

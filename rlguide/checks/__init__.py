@@ -13,9 +13,11 @@ from rlguide.checks.common import OUTPUTS, RUN_GIB, About, Needs, files
 from rlguide.checks.disk import Room
 from rlguide.config import TINY, RunConfig, from_preset
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
-from rlguide.paths import absolute, outputs_root
+from rlguide.paths import outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
 
+ANY = Machine(cores=1, memory_gib=1)
+"""A recording is played alike on every machine."""
 SEVERAL = 6
 """From so many on, checks are counted and not named."""
 
@@ -62,7 +64,11 @@ def _engine(name: str, about: About) -> str:
         return engines.find_engine(name).name
     if engines.ENGINES["prime-rl"].missing(about.config):
         return engines.AUTO
-    return engines.fitting(about.config, about.machine())[0]
+    try:
+        machine = about.machine()
+    except Exception:  # the boundary of the promise not to raise; the checks of the machine say what it was
+        return engines.AUTO
+    return engines.fitting(about.config, machine)[0]
 
 
 def _needs(engine: str, about: About) -> Needs:
@@ -74,7 +80,7 @@ def _needs(engine: str, about: About) -> Needs:
         checkout = find_checkout(about.config.prime_rl.checkout)
     except ConfigError:  # a check says it
         checkout = None
-    return prime_rl.needs(about, checkout, venv_python(checkout or absolute(DEFAULT)))
+    return prime_rl.needs(about, checkout, venv_python(checkout or DEFAULT))
 
 
 def _all_names(about: About) -> set[str]:
@@ -88,13 +94,14 @@ def _names(asked: Sequence[Question]) -> set[str]:
     return {name for question in asked for name in (question.id, question.id.split(".")[0])}
 
 
-def require(*names: str, engine: str = "auto") -> MachineReport:
+def require(*names: str, engine: str = "auto", config: RunConfig | None = None) -> MachineReport:
     """Stop with a hint unless the named checks (none: all) do not fail; the others are not made.
 
-    A name is a check's id or the part before its dot: `"packages"` stands for `"packages.torch"` and the others.
+    `engine` and `config` are those of `check_machine`. A name is a check's id or the part before its dot: `"packages"`
+    stands for `"packages.torch"` and the others.
     Raises `EngineMissing`, and `ConfigError` for a name that no check has.
     """
-    report = check_machine(engine, only=names)
+    report = check_machine(engine, config=config, only=names)
     if failed := [check for check in report.checks if check.status is Status.FAIL]:
         message = "\n".join(f"{check.title}: {check.seen} (wanted: {check.wanted})" for check in failed)
         raise EngineMissing(message, hint=failed[0].fix)
@@ -120,10 +127,10 @@ def _report(engine: str, checks: tuple[Check, ...], about: About, needs: Needs |
 def _how_long(engine: str, about: About, needs: Needs) -> str:
     """What a run takes, as far as that was measured, on a processor as fast as this one."""
     config = about.config
-    machine = Machine(cores=1, memory_gib=0) if engine == "replay" else about.machine()
+    machine = ANY if engine == "replay" else about.machine()
     try:
         plan = engines.find_engine(engine).plan(config, outputs_root() / config.run_name, machine=machine)
-    except RlguideError:
+    except (RlguideError, OSError):  # OSError: no port is free
         return "No estimate of the time."
     if plan.estimate_s is None:
         return "No estimate of the time."

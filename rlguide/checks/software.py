@@ -90,7 +90,7 @@ class ImportTrial:
         if answer is None and module != next(name for name in self.modules if not told.get(name, {}).keys() & OVER):
             return Finding(Status.SKIP, f"not tried: {end} before")
         if answer and answer.get("file"):
-            seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"])
+            seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
             if file.parent in self.homes.get(module, (file.parent,)):
                 return Finding(Status.PASS, seen)
             return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file))
