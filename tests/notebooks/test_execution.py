@@ -8,13 +8,12 @@ import nbformat
 import papermill
 import pytest
 from nbformat import NotebookNode
-from pages import PAGES, answers
+from pages import PAGES, answers, outputs_in
 from papermill.exceptions import PapermillExecutionError
-from toy import processes_below
 
 import rlguide
 from rlguide.config import load_config, write_config
-from rlguide.paths import OUTPUTS_VARIABLE, RunFiles
+from rlguide.paths import RunFiles
 
 pytestmark = pytest.mark.training
 QUICK = {"run_name": "quick", "max_steps": 2}
@@ -32,14 +31,8 @@ Series = dict[str, NotebookNode]
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One outputs folder for the whole series; nothing that works in it is left running."""
     folder = tmp_path_factory.mktemp("series")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(OUTPUTS_VARIABLE, str(folder / "outputs"))
-        patch.setenv("TMPDIR", str(folder))
-        yield folder / "outputs"
-        left = processes_below(folder)
-        for process in left:
-            process.kill()
-    assert not left
+    with outputs_in(folder) as outputs:
+        yield outputs
 
 
 @pytest.fixture(scope="module")

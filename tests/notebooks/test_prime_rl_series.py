@@ -7,14 +7,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from pages import PAGES
+from pages import PAGES, outputs_in
 from prime_rl_stand_in import calls, make_checkout
-from toy import processes_below
 
 from rlguide.checkout import VARIABLE
 from rlguide.child import answer_of
 from rlguide.config import load_config, write_config
-from rlguide.paths import OUTPUTS_VARIABLE, RunFiles
+from rlguide.paths import RunFiles
 from rlguide.run import Run, attach
 
 GPU = {"name": "NVIDIA H200", "total": 150_000_000_000, "free": 149_500_000_000, "capability": [9, 0], "pids": []}
@@ -34,17 +33,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A machine with two GPUs and prime-rl's checkout; nothing that works in it is left running."""
     folder = tmp_path_factory.mktemp("two GPUs")
     make_checkout(folder / "prime-rl")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(OUTPUTS_VARIABLE, str(folder / "outputs"))
-        patch.setenv(VARIABLE, str(folder / "prime-rl"))
-        patch.setenv("TMPDIR", str(folder))
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "fake_nvml"))
-        patch.setenv("FAKE_NVML", json.dumps(TWO_GPUS))
+    gpus = {"PYTHONPATH": str(Path(__file__).parents[1] / "fake_nvml"), "FAKE_NVML": json.dumps(TWO_GPUS)}
+    with outputs_in(folder, **{VARIABLE: str(folder / "prime-rl"), **gpus}):
         yield folder
-        left = processes_below(folder)
-        for process in left:
-            process.kill()
-    assert not left
 
 
 @pytest.fixture(scope="module")
