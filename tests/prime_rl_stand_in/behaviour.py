@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,8 +145,25 @@ def hear_sigterm(component: str, action: Callable[[], object] | None = None) -> 
         signal.signal(signal.SIGTERM, heed if action or delay_s else signal.SIG_DFL)
 
 
+@contextmanager
+def deaf() -> Iterator[None]:
+    """SIGTERM is heard afterwards: in between a child may be there that nobody knows yet."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        hear_again()
+
+
+def hear_again() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
 def die_at(component: str, point: int | str) -> None:
     """Die if told to at this point: a step, or `start`, `ready`, `checkpoint`, `weights`, `end`.
+
+    For the server and its engine a step is the policy version that they load. An engine that dies when it is ready
+    does so right before the server listens.
 
     `{"at": 3, "signal": 9}` ends by a signal, `"exit": 7` with a code (1 without either), `"error": "text"` raises, and
     `"once": true` leaves the next start of the component alone.

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from prime_rl_stand_in.behaviour import hear_sigterm, take_title
+from prime_rl_stand_in.behaviour import hear_again, hear_sigterm, take_title
 from prime_rl_stand_in.logger import log_plain
 
 SERVER = "verifiers.serve.server.env_server.ZMQEnvServer"
@@ -15,7 +15,7 @@ WORKER = "verifiers.serve.server.env_worker.EnvWorker"
 
 
 class EnvServer:
-    """One environment's server."""
+    """One environment's server. To be made while the orchestrator is deaf."""
 
     def __init__(self, name: str, folder: Path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -27,6 +27,7 @@ class EnvServer:
         worker = os.fork()
         take_title(f"EnvWorker::{name}" if worker == 0 else f"EnvServer::{name}")
         hear_sigterm("env server", None if worker == 0 else lambda: os.kill(worker, signal.SIGTERM))
+        hear_again()
         with (folder / ("env_worker_0.log" if worker == 0 else "env_server.log")).open("w") as log:
             if worker == 0:
                 log_plain(log, "verifiers.utils.env_utils", f"Loading environment: {name}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prime_rl_stand_in import keys
-from prime_rl_stand_in.behaviour import begin, die_at, hear_sigterm, take_title, told
+from prime_rl_stand_in.behaviour import begin, deaf, die_at, hear_again, hear_sigterm, take_title, told
 from prime_rl_stand_in.logger import Logger
 from prime_rl_stand_in.parts import INFERENCE
 from prime_rl_stand_in.policy import complete, skill_of
@@ -36,9 +36,9 @@ def main() -> int:
     _require_policy(model)
     server = Server((host, where["port"]), settings)  # has the port from here on, and listens later
     print(f"{_api()} INFO {_now()} [model.py:555] Resolved architecture: Qwen3ForCausalLM", flush=True)
-    engine = Engine()
-    server.engine = engine
-    hear_sigterm("inference", partial(_shut_down, engine))
+    with deaf():
+        engine = server.engine = Engine()
+        hear_sigterm("inference", partial(_shut_down, engine))
     time.sleep(told("server_start_s"))
     if not engine.lives():
         print(f"{_api()} Traceback (most recent call last):\n{_api()} {ENGINE_FAILED}", flush=True)
@@ -46,11 +46,13 @@ def main() -> int:
     while told("never_ready"):
         time.sleep(0.1)
     threading.Thread(target=engine.watch, daemon=True).start()
+    engine.die_at("ready")
+    while not engine.lives():
+        time.sleep(0.1)  # until the thread ends this process
     server.server_activate()
     print(f"{_api()} INFO {_now()} [api_server.py:602] Starting vLLM server on http://{host}:{where['port']}")
     print(f"{_api()} INFO:     Application startup complete.", flush=True)
     die_at("inference", "ready")
-    engine.die_at("ready")
     server.serve_forever()
     return 0
 
@@ -86,6 +88,7 @@ class Engine:
         if told("engine_session"):
             os.setsid()
         hear_sigterm("engine")
+        hear_again()
         signal.signal(signal.SIGUSR1, lambda *_: os._exit(told("die")["engine"].get("exit", 1)))
         print(f"(EngineCore pid={os.getpid()}) INFO {_now()} [core.py:109] Initializing a V1 LLM engine", flush=True)
         die_at("engine", "start")
@@ -99,6 +102,7 @@ class Engine:
         plan = told("die").get("engine", {})
         if plan.get("at", "start") == point and point != "start":
             os.kill(self.pid, plan.get("signal", signal.SIGUSR1))
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
 
     def watch(self) -> None:
         """End the server a little after the engine has ended by itself."""

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from prime_rl_stand_in import environment, keys, wandb
-from prime_rl_stand_in.behaviour import begin, die_at, hang_if_told, hear_sigterm, told
+from prime_rl_stand_in.behaviour import begin, deaf, die_at, hang_if_told, hear_sigterm, told
 from prime_rl_stand_in.client import call
 from prime_rl_stand_in.env_server import EnvServer
 from prime_rl_stand_in.logger import Logger
@@ -101,7 +101,8 @@ class Orchestrator:
             name = wanted.get("name", wanted["id"])
             self._environments.append((name, environment.load(wanted["id"], wanted["args"]), wanted["sampling"]))
             folder = self._output.parent / "logs" / "envs" / "train" / name
-            self._servers.append(EnvServer(name, folder))
+            with deaf():
+                self._servers.append(EnvServer(name, folder))
         names = ", ".join(name for name, _, _ in self._environments)
         log.info(f"Loaded {len(self._environments)} training environment(s) ({names})")
         log.success("Train environment(s) ready")

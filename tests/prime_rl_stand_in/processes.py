@@ -8,7 +8,7 @@ import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from prime_rl_stand_in.behaviour import told
+from prime_rl_stand_in.behaviour import deaf, hear_again, told
 from prime_rl_stand_in.logger import Logger
 
 POLL_S = 0.02
@@ -24,12 +24,12 @@ class Children:
 
     def start(self, name: str | None, argv: list[str] | str, output: Path | None, **env: str) -> None:
         """Start a program by its bare name, as `PATH` finds it, in the launcher's own session and process group."""
-        with output.open("w") if output else nullcontext() as file:
-            in_shell = isinstance(argv, str)
-            child = subprocess.Popen(argv, env=os.environ | env, shell=in_shell, stdout=file, stderr=file)
-        self._all.append(child)
-        if name:
-            self.named[name] = child
+        with output.open("w") if output else nullcontext() as file, deaf():
+            options = {"stdout": file, "stderr": file, "shell": isinstance(argv, str), "preexec_fn": hear_again}
+            child = subprocess.Popen(argv, env=os.environ | env, **options)
+            self._all.append(child)
+            if name:
+                self.named[name] = child
 
     def failed(self) -> tuple[str, int] | None:
         """The first child that ended with another exit code than 0."""

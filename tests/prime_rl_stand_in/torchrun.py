@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from prime_rl_stand_in.behaviour import begin, hear_sigterm, told
+from prime_rl_stand_in.behaviour import begin, deaf, hear_again, hear_sigterm, told
 
 POLL_S = 0.02
 NOTICES_S = 0.1
@@ -49,9 +49,10 @@ def main() -> int:
     outputs = {name: folder / f"{name}.log" for name in ("stdout", "stderr")}
     argv = [sys.executable, "-u", "-m", asked.module, *asked.rest]
     env = os.environ | {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(asked.nproc_per_node)}
-    with outputs["stdout"].open("wb") as out, outputs["stderr"].open("wb") as err:
-        worker = subprocess.Popen(argv, stdout=out, stderr=err, env=env, start_new_session=True)
-    hear_sigterm("torchrun", lambda: _end(worker))
+    with outputs["stdout"].open("wb") as out, outputs["stderr"].open("wb") as err, deaf():
+        options = {"stdout": out, "stderr": err, "env": env, "preexec_fn": hear_again}
+        worker = subprocess.Popen(argv, start_new_session=True, **options)
+        hear_sigterm("torchrun", lambda: _end(worker))
     copiers = [Copier(outputs["stdout"], 1), Copier(outputs["stderr"], 2)]
     while worker.poll() is None:
         for copier in copiers:
