@@ -48,7 +48,7 @@ GIT = Tool("git", fix="install git")
 TMUX = Tool("tmux", "-V", fix="install tmux, to look at logs in a window; nothing else needs it")
 RSYNC = Tool("rsync", fix="install rsync, to copy to another machine")
 SSH = Tool("ssh", "-V", fix="install an OpenSSH client, to reach another machine")
-UV = Tool("uv", fix="https://docs.astral.sh/uv/ says how to install it; or: pip install uv")
+UV = Tool("uv", fix="pip install uv")
 
 
 def look_at_uv(checkout: Path | None, *, least: str = OLDEST_UV, lacking: Status = Status.FAIL) -> Finding:
