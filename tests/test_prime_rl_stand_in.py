@@ -157,15 +157,16 @@ def children_named(checkout: Path, name: str) -> list[psutil.Process]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout with a finished run of 20 steps."""
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A checkout with a finished run of 20 steps, of which no process is left."""
     checkout = make_checkout(tmp_path_factory.mktemp("whole") / "prime-rl", behaviour=FAST | {"server_start_s": 1.5})
     overlay(checkout, steps=20)
-
-    assert finished(checkout) == 0, said(checkout)
-
-    eventually(lambda: not processes_below(checkout))
-    return checkout
+    try:
+        assert finished(checkout) == 0, said(checkout)
+        eventually(lambda: not processes_below(checkout))
+        yield checkout
+    finally:
+        end_all(checkout)
 
 
 def log_of(folder: Path, component: str) -> list[str]:
