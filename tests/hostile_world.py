@@ -101,6 +101,7 @@ class World:
         """A torch that says of itself what stands in `version`."""
         self.file("packages/torch/version.py", version)
         self.file("packages/torch/__init__.py")
+        self.set(PYTHONPATH=os.pathsep.join([str(self.folder / "packages"), str(FAKE_NVML)]))
         self.patch.syspath_prepend(str(self.folder / "packages"))
         self.patch.delitem(sys.modules, "torch", raising=False)
 

@@ -14,7 +14,7 @@ from rlguide import gpus
 from rlguide.asking import Finding, Question, ask, once
 from rlguide.checks import check_machine, hardware, require, software
 from rlguide.checks.software import ImportTrial
-from rlguide.checks.torch_build import TorchBuild, torch_build
+from rlguide.checks.torch_build import TorchBuild, torch_build, torch_folder
 from rlguide.config import load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
@@ -452,4 +452,4 @@ def test_a_torch_that_does_not_say_what_it_is_is_a_doubt(tmp_path: Path, text: s
 
 
 def test_the_torch_of_this_installation_says_what_it_is():
-    assert torch_build().version == metadata.version("torch")
+    assert torch_build(torch_folder()).version == metadata.version("torch")

@@ -18,7 +18,7 @@ from rlguide.checks.common import (
 )
 from rlguide.checks.disk import Room
 from rlguide.checks.software import ImportTrial, slowness
-from rlguide.checks.torch_build import torch_build
+from rlguide.checks.torch_build import torch_build, torch_folder
 from rlguide.engines import ENGINES
 from rlguide.gpus import free_gpus
 from rlguide.paths import PACKAGE
@@ -62,7 +62,7 @@ def _hardware(about: About) -> list[Question]:
         of_the_machine("gpus", "GPUs", "none needed; one that is free is used", about,
                        partial(hardware.look_at_gpus, chosen=chosen)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that torch needs", about,
-                       lambda machine: hardware.look_at_driver(machine, torch_build())),
+                       lambda machine: hardware.look_at_driver(machine, torch_build(torch_folder()))),
     ]  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def look_at_target(checkout: Path | None, python: Path) -> Finding:
         answer = answer_of((python, "-P", "-c", "import platform as p; print(p.python_version())"), limit_s=ANSWER_S)
     except OSError as error:
         return Finding(Status.FAIL, f"{python} cannot be started: {error.strerror}", INSTALL)
-    version = answer.out.strip()
+    version = (answer.out.split() or [""])[-1]  # Python may print more when it starts
     if answer.code != 0:
         return Finding(Status.FAIL, f"{python} does not work: {answer.said or answer.code}", INSTALL)
     wanted = asked_by(checkout, "project", "requires-python")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rlguide.child import answer_of
 
 ANSWER_S = 4.0
-FIND = "import importlib.util as u; found = u.find_spec('torch'); print(found and found.origin or '')"
+FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
 
 
 class TorchBuild(NamedTuple):
@@ -21,16 +21,10 @@ class TorchBuild(NamedTuple):
     """Version of ROCm, for AMD's GPUs."""
 
 
-def torch_build(folder: Path | None = None) -> TorchBuild | None:
-    """The torch in `folder`, by default the one that this Python would import; `None` when there is none.
-
-    Raises `ValueError` or `OSError` for one that does not say what it is.
-    """
+def torch_build(folder: Path | None) -> TorchBuild | None:
+    """The torch in `folder`; `None` for none. Raises `ValueError` or `OSError` for one that does not say what it is."""
     if folder is None:
-        spec = importlib.util.find_spec("torch")
-        if spec is None or spec.origin is None:
-            return None
-        folder = Path(spec.origin).parent
+        return None
     told = {name: value for node in ast.parse(_source(folder)).body for name, value in _assigned(node)}
     if not isinstance(told.get("__version__"), str) or "cuda" not in told:
         raise ValueError(f"{folder / 'version.py'} does not say what torch was built for")
@@ -39,12 +33,16 @@ def torch_build(folder: Path | None = None) -> TorchBuild | None:
     return TorchBuild(told["__version__"], cuda, told.get("hip"))
 
 
-def torch_folder(python: Path) -> Path | None:
-    """Where another Python has its torch; `None` for none. Raises `OSError` or `ValueError` if it cannot say."""
+def torch_folder(python: Path | None = None) -> Path | None:
+    """Where this Python, or another, has its torch; `None` for none. Raises `OSError`, `ValueError` if it cannot say."""
+    if python is None:
+        spec = importlib.util.find_spec("torch")
+        return Path(spec.origin).parent if spec and spec.origin else None
     answer = answer_of((python, "-P", "-c", FIND), limit_s=ANSWER_S)
     if answer.code != 0:
         raise ValueError(f"{python} does not say where its torch is: {answer.said or answer.code}")
-    return Path(answer.out.strip()).parent if answer.out.strip() else None
+    told = answer.out.rpartition("torch at ")[2].strip()  # Python may print more when it starts
+    return Path(told).parent if told else None
 
 
 def _source(folder: Path) -> str:
