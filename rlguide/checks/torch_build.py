@@ -34,7 +34,7 @@ def torch_build(folder: Path | None) -> TorchBuild | None:
 
 
 def torch_folder(python: Path | None = None) -> Path | None:
-    """Where this Python, or another, has its torch; `None` for none. Raises `OSError`, `ValueError` if it cannot say."""
+    """Where this Python, or another, has its torch; `None` for none. Raises `OSError` or `ValueError` if unknown."""
     if python is None:
         spec = importlib.util.find_spec("torch")
         return Path(spec.origin).parent if spec and spec.origin else None
