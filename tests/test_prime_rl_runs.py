@@ -3,11 +3,13 @@ stays alive.
 """
 
 import os
+import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from prime_rl_stand_in import FAST, calls, make_checkout, tell
 from test_prime_rl_engine import planned
@@ -31,7 +33,8 @@ def start(checkout: Path, outputs: Path) -> Callable[..., Run]:
     """Launches a run; the stand-ins behave as they were told last."""
 
     def launched(name: str = "one", **changes: Any) -> Run:
-        return launch(planned(checkout, outputs / name, **changes))
+        port = random.randrange(12_000, 32_000)  # below those that the system deals out: tests run side by side
+        return launch(planned(checkout, outputs / name, **{"inference__port": port} | changes))
 
     return launched
 
@@ -86,6 +89,18 @@ def test_a_component_that_is_killed_is_named_and_the_others_are_ended(
     assert (record.state, record.failed_component) == (State.FAILED, component)
     assert record.reason.startswith(told)
     assert run.tail(component)
+
+
+def test_a_server_whose_engine_is_killed_is_named_though_it_lives_on_and_others_fail_first(start, checkout: Path):
+    tell(checkout, **FAST | {"engine_watch_s": 20})
+    run = after_step(start(**LONG))
+    (engine,) = psutil.Process(pid_of(checkout, "inference")).children()
+
+    engine.kill()
+    record = over(run, checkout)
+
+    assert (record.state, record.failed_component) == (State.FAILED, "inference")
+    assert record.reason.startswith("inference lost a process of its own after")
 
 
 def test_a_server_that_dies_at_its_start_is_named_long_before_the_launcher_has_cleaned_up(start, checkout: Path):

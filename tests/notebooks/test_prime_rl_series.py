@@ -1,6 +1,7 @@
 """The whole series with the engine `prime-rl` on two GPUs: stand-ins for its programs, and for NVIDIA's library."""
 
 import json
+import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ SMALL = {
     "run_name": "guides",
     "engine": "prime-rl",
     "orchestrator.train.env": [{"id": "reverse-text", "args": {"dataset": "rlguide"}}],
+    "inference.port": random.randrange(12_000, 32_000),  # below those that the system deals out
     "evaluation.num_tasks": 12,
     "evaluation.rollouts_per_task": 2,
 }

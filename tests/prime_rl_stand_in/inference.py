@@ -21,7 +21,10 @@ from prime_rl_stand_in.policy import complete, skill_of
 from prime_rl_stand_in.settings import Settings, merged, read
 
 ENGINE_FAILED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
-ENGINE_DIED = "AsyncLLM output_handler failed: Engine core proc EngineCore died unexpectedly, shutting down client."
+ENGINE_DIED = (
+    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root "
+    "cause."
+)
 
 TOGETHER_S = 0.1
 """A launcher that ends the whole tree ends the engine a moment before the server."""
