@@ -92,7 +92,7 @@ def test_a_component_that_is_killed_is_named_and_the_others_are_ended(
 
 
 def test_a_server_whose_engine_is_killed_is_named_though_it_lives_on_and_others_fail_first(start, checkout: Path):
-    tell(checkout, **FAST | {"engine_watch_s": 20})
+    tell(checkout, **FAST | {"step_s": 1.0, "engine_watch_s": 20})  # as in reality: others notice at the next update
     run = after_step(start(**LONG))
     (engine,) = psutil.Process(pid_of(checkout, "inference")).children()
 
