@@ -56,7 +56,7 @@ class TrainSampling(Section):
 class EnvironmentArguments(Section):
     dataset: Literal["rlguide", "hub"] | None = None
     """Training texts: `rlguide` (frozen, ship with the package) or `hub` (`PrimeIntellect/Reverse-Text-RL`, the run
-    guide's). Unset, the engine's own: `rlguide` for trl, `hub` for prime-rl."""
+    guide's). Unset, `hub` for prime-rl with another policy than the tiny one, else `rlguide`."""
 
 
 class Environment(Section):
@@ -112,6 +112,8 @@ class Checkpoints(Section):
 class Inference(Section):
     port: int = Field(8000, ge=1, le=65535)
     """Port of the engine's own inference server, where it has one."""
+    host: str = Field("127.0.0.1", min_length=1)
+    """Address where that server listens: this machine only. At `0.0.0.0`, the run guide's, others can reach it too."""
     gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
     """Share of a GPU's memory that prime-rl's inference server takes; unset, its own choice, 0.9."""
 
@@ -153,7 +155,7 @@ class RunConfig(Section):
     seq_len: int = Field(2048, ge=16, le=1_000_000)
     """Longest prompt and completion together, tokens."""
     seed: int = Field(0, ge=0, lt=2**32)
-    """Decides prompts and samples; the same seed on the same machine gives the same curve."""
+    """Decides prompts and samples; with the trl engine, the same seed on the same machine gives the same curve."""
     time_limit_s: float = Field(600, ge=1, le=31_536_000)
     """Time limit of a run, seconds; the run is saved and stopped when it is reached."""
     gpus: list[int] | None = None
@@ -230,6 +232,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "guide": {
         "preset": "guide",
         "model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT",
+        "inference.host": "0.0.0.0",
         "trainer.optim.lr": 3e-6,
     },
 }

@@ -25,7 +25,7 @@ from rlguide.run import Run, attach
 from rlguide.view import html, results, text
 from rlguide.view.elements import Markup, View, join, notes, page, table, tag
 from rlguide.view.letters import letters_text
-from rlguide.view.written import NOT_THERE, number
+from rlguide.view.written import NOT_THERE, component_name, number
 
 if TYPE_CHECKING:
     from rlguide.view.form import Form
@@ -151,7 +151,7 @@ def file_map(run: Run | Path | str) -> View:
         (files.steps, "one line of metrics a training step"),
         (files.evaluations, "measurements before and after, with every sample"),
         (files.supervisor_log, "launch, signals and end"),
-        *((run.directory / path, f"log of the {name}") for name, path in layout.logs.items()),
+        *((run.directory / path, f"log of the {component_name(name)}") for name, path in layout.logs.items()),
         (run.directory / layout.rollouts, "every completion of every step, with its reward"),
         (run.directory / layout.checkpoints, "training states to go on from"),
         (run.directory / layout.weights, f"the trained policy; complete once {layout.weights_marker} is there"),

@@ -109,7 +109,26 @@ def test_the_packaged_texts_reach_the_hubs_own_environment_as_a_data_set(checkou
     assert environment["args"]["dataset_split"] == "train"
     assert (Path(environment["args"]["dataset_name"]) / "train.jsonl").is_file()
     assert made.processes[0].env["HF_HUB_OFFLINE"] == "1"
-    assert "HF_HUB_OFFLINE" not in planned(checkout, tmp_path / "run").processes[0].env
+
+
+def test_the_tiny_policy_gets_texts_that_it_can_spell_and_any_other_those_of_the_guide(checkout: Path, tmp_path: Path):
+    texts = {}
+    for name in ("tiny-qwen3", "owner/model"):
+        made = planned(checkout, tmp_path / "run", model__name=name)
+        (environment,) = tomllib.loads(made.files["rl.toml"])["orchestrator"]["train"]["env"]
+        texts[name] = "args" in environment
+        assert ("HF_HUB_OFFLINE" in made.processes[0].env) == texts[name]
+
+    assert texts == {"tiny-qwen3": True, "owner/model": False}
+
+
+def test_the_inference_server_listens_to_this_machine_only_unless_told_otherwise(checkout: Path, tmp_path: Path):
+    ours = planned(checkout, tmp_path / "run")
+    open_to_all = planned(checkout, tmp_path / "run", inference__host="0.0.0.0")
+
+    assert tomllib.loads(ours.files["rl.toml"])["inference"]["server"]["host"] == "127.0.0.1"
+    assert "host" not in tomllib.loads(open_to_all.files["rl.toml"])["inference"].get("server", {})
+    assert any("listens to other machines" in note for note in open_to_all.notes)
 
 
 def test_the_same_plan_again_is_that_run_on_its_own_gpus_and_port(checkout: Path, tmp_path: Path):

@@ -11,7 +11,7 @@ from typing import Any
 import tomlkit
 
 from rlguide.checkout import find_checkout, release_of, require_supported, venv_bin
-from rlguide.config import RunConfig
+from rlguide.config import TINY, RunConfig
 from rlguide.engines.base import Tools, fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
@@ -23,6 +23,8 @@ from rlguide.readiness import require_ready
 from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 DEFAULT_PORT = 8000
+EVERYWHERE = "0.0.0.0"
+"""Where vLLM listens when it is not told."""
 ROLES = ("inference", "trainer")
 """Who gets the first and the second GPU: the launcher deals them out in this order."""
 ENGINE = Path("engine")
@@ -52,8 +54,9 @@ ALARMS = tuple(
 GRACE_S = 260.0
 """prime-rl's launcher ends its four children one after the other and gives each 60 s; before that it waits up to 5 s
 for each of three threads: https://github.com/PrimeIntellect-ai/prime-rl, utils/process.py at 024abb204."""
-START_UP_S, ROLLOUT_S, SAVE_S = 110.0, 0.027, 65.0
-"""Boot with the first step, seconds a rollout, and the checkpoint: of the guide's run of a 0.6 B policy on two H100."""
+TOOK_S = {True: (80.0, 0.011, 6.0), False: (110.0, 0.027, 65.0)}
+"""Boot with the first step, seconds a rollout, and the checkpoint: of the tiny policy on two H200, and of any other as
+in the guide's run of a 0.6 B policy on two H100."""
 READY_S = 600.0
 """vLLM compiles on a first start; with a small policy it took 60 s."""
 CONCURRENCY = 32
@@ -119,10 +122,15 @@ class PrimeRl:
             ports={"inference": port},
             precision="bfloat16",
             attention=config.trainer.model.attn or "flash_attention_2",
-            estimate_s=START_UP_S + config.max_steps * config.orchestrator.batch_size * ROLLOUT_S + SAVE_S,
+            estimate_s=_estimate_s(config),
             notes=_notes(config, checkout, gpus, port),
             fingerprint=fingerprint(engine=self.name, release=release, config=rl_toml(config, policy)),
         )
+
+
+def _estimate_s(config: RunConfig) -> float:
+    start_up_s, rollout_s, save_s = TOOK_S[config.model.name == TINY]
+    return start_up_s + config.max_steps * config.orchestrator.batch_size * rollout_s + save_s
 
 
 def _programs(plan: Plan) -> Path:
@@ -150,7 +158,7 @@ def _choose_gpus(config: RunConfig, machine: Machine) -> tuple[int, ...]:
 
 
 def _launcher(config: RunConfig, directory: Path, checkout: Path, policy: str, gpus: Sequence[int]) -> Process:
-    offline = Path(policy).is_absolute() and config.environment.args.dataset == "rlguide"
+    offline = Path(policy).is_absolute() and _has_our_texts(config)
     return Process(
         name="launcher",
         argv=(str(venv_bin(checkout) / "rl"), "@", str(directory / "rl.toml"), "--output-dir", str(directory / ENGINE)),
@@ -181,11 +189,13 @@ def server(programs: Path, policy: str, port: int, seed: int) -> tuple[str, ...]
 
 
 def _notes(config: RunConfig, checkout: Path, gpus: Sequence[int], port: int) -> tuple[str, ...]:
-    texts = "the Hub's, as in the run guide" if config.environment.args.dataset != "rlguide" else "those of rlguide"
+    texts = "those of rlguide" if _has_our_texts(config) else "the Hub's, as in the run guide"
+    open_to_all = "The inference server listens to other machines too, as in the run guide; see inference.host."
     wanted = config.inference.port
     return (
         f"GPU {gpus[0]} serves the policy (inference), GPU {gpus[1]} updates it (trainer).",
         *([] if port == wanted else [f"Port {wanted} is taken here; the inference server gets {port}."]),
+        *([open_to_all] if config.inference.host == EVERYWHERE else []),
         f"Programs: {venv_bin(checkout)}; texts to train on: {texts}.",
         "Sampling runs ahead of the trainer, so that two runs of one seed differ a little.",
         "A run that is stopped before a checkpoint keeps no weights: prime-rl saves nothing when it is ended.",
@@ -217,6 +227,12 @@ def _texts(split: str) -> dict[str, str]:
     return {"dataset_name": str(TEXTS), "dataset_split": split}
 
 
+def _has_our_texts(config: RunConfig) -> bool:
+    """True when the packaged texts are trained on; the tiny policy can spell no others."""
+    asked = config.environment.args.dataset
+    return asked == "rlguide" or (asked is None and config.model.name == TINY)
+
+
 def _given(**table: Any) -> dict[str, Any]:
     """What of a table is set."""
     return {key: value for key, value in table.items() if value not in (None, {})}
@@ -227,9 +243,7 @@ def _orchestrator(config: RunConfig) -> dict[str, Any]:
     sampling = orchestrator.train.sampling
     samples = {"max_completion_tokens": sampling.max_completion_tokens}
     samples |= _given(temperature=None if sampling.temperature == 1 else sampling.temperature)
-    ours = (
-        {"dataset_name": str(TEXTS), "dataset_split": "train"} if config.environment.args.dataset == "rlguide" else {}
-    )
+    ours = _texts("train") if _has_our_texts(config) else {}
     return {
         "batch_size": orchestrator.batch_size,
         "rollouts_per_example": orchestrator.rollouts_per_example,
@@ -241,7 +255,8 @@ def _orchestrator(config: RunConfig) -> dict[str, Any]:
 
 def _inference(config: RunConfig) -> dict[str, Any]:
     port, share = config.inference.port, config.inference.gpu_memory_utilization
-    server = _given(server=_given(port=None if port == DEFAULT_PORT else port))
+    host = None if config.inference.host == EVERYWHERE else config.inference.host
+    server = _given(server=_given(host=host, port=None if port == DEFAULT_PORT else port))
     return server | _given(gpu_memory_utilization=share, seed=config.seed or None)
 
 

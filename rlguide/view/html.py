@@ -15,8 +15,8 @@ from rlguide.view import results
 from rlguide.view import text as plain
 from rlguide.view.elements import Markup, folded, join, notes, table, tag
 from rlguide.view.letters import CARET, Mark, pieces
-from rlguide.view.metrics import MAIN, METRICS, Metric, metric_rows
-from rlguide.view.written import duration, number
+from rlguide.view.metrics import METRICS, Metric, main_metrics, metric_rows
+from rlguide.view.written import component_name, duration, number
 
 MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "–"}
 
@@ -87,12 +87,15 @@ def card(record: records.RunRecord, steps: Sequence[records.StepRecord]) -> Mark
     )
 
 
-def metrics_html(steps: Sequence[records.StepRecord], *, of: Sequence[Metric] = METRICS[:MAIN]) -> Markup:
-    """Metrics of the last three steps, with what each means."""
+def metrics_html(steps: Sequence[records.StepRecord], *, of: Sequence[Metric] | None = None) -> Markup:
+    """Metrics of the last three steps with what each means, by default the main ones."""
     shown = list(steps[-3:])
     if not shown:
         return notes(["No training step has been recorded yet."])
-    rows = [(*cells, tag("span", meaning, class_="soft")) for *cells, meaning in metric_rows(shown, of)]
+    rows = [
+        (*cells, tag("span", meaning, class_="soft"))
+        for *cells, meaning in metric_rows(shown, of or main_metrics(shown))
+    ]
     return table(
         rows, caption="The last steps", head=("metric", *(f"step {step.step}" for step in shown), "what it means")
     )
@@ -108,7 +111,7 @@ def logs_html(logs: Mapping[str, Sequence[str]]) -> Markup:
     empty = "(nothing yet)"
     return join(
         *(
-            folded(f"log of the {name}, last lines", tag("pre", "\n".join(lines) or empty))
+            folded(f"log of the {component_name(name)}, last lines", tag("pre", "\n".join(lines) or empty))
             for name, lines in logs.items()
         )
     )

@@ -32,6 +32,11 @@ MAIN = 4
 """How many of them are shown without asking."""
 
 
+def main_metrics(steps: Sequence[StepRecord]) -> Sequence[Metric]:
+    """The most telling metrics that any of `steps` has: engines know different ones."""
+    return [metric for metric in METRICS if any(getattr(step, metric[0]) is not None for step in steps)][:MAIN]
+
+
 def metric_rows(steps: Sequence[StepRecord], metrics: Sequence[Metric] = METRICS) -> list[tuple[str, ...]]:
     """Rows (name, one value a step, meaning) of the metrics that any of `steps` has."""
     return [

@@ -13,7 +13,7 @@ from rlguide.records import Comparison, Evaluation, Provenance, RunRecord
 from rlguide.view import html, results
 from rlguide.view import text as plain
 from rlguide.view.elements import DARKER, STYLE, Markup, join, notes, table, tag
-from rlguide.view.written import duration, moment, number
+from rlguide.view.written import duration, gpu_names, moment, number
 
 PAGE_STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1c2024;--edge:#8886;
@@ -122,7 +122,7 @@ def verdict(record: RunRecord, comparison: Comparison | None) -> str:
 
 def _state(contents: Contents) -> Markup:
     record, plan = contents.record, contents.record.plan
-    where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else "the processor"
+    where = gpu_names(plan.gpus) if plan.gpus else "the processor"
     asked = f"{plan.max_steps} steps of {plan.batch_size} rollouts"
     told = join(
         f"{asked}, with the {plan.engine} engine ({plan.release}) on {where}. ",

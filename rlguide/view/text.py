@@ -21,7 +21,7 @@ from rlguide.records import (
     StepRecord,
     StoppedBy,
 )
-from rlguide.view.written import ABSENT, duration, moment, moments, number, sparkline, table
+from rlguide.view.written import ABSENT, component_name, duration, gpu_names, moment, moments, number, sparkline, table
 
 STATES = {
     State.PLANNED: "planned, not started",
@@ -54,7 +54,7 @@ def plan_text(plan: Plan) -> str:
 def plan_rows(plan: Plan) -> list[tuple[str, object]]:
     """What a launch would start, by name."""
     processor = f"the processor, {plan.threads} threads" if plan.threads else "the processor"
-    where = f"GPU {', '.join(map(str, plan.gpus))}" if plan.gpus else processor
+    where = gpu_names(plan.gpus) if plan.gpus else processor
     rows: list[tuple[str, object]] = [("a recording of", plan.recording)] if plan.recording else []
     rows += [
         ("engine", f"{plan.engine} ({plan.release}), {plan.precision}, attention {plan.attention}"),
@@ -65,7 +65,7 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
         ("expected time", "unknown" if plan.estimate_s is None else f"about {duration(plan.estimate_s)}"),
         ("time limit", duration(plan.time_limit_s)),
         ("run directory", plan.directory),
-        *((f"port of {name}", port) for name, port in plan.ports.items()),
+        *((f"port of the {component_name(name)}", port) for name, port in plan.ports.items()),
     ]
     for process in plan.processes:
         rows += [(f"{process.name} starts", shlex.join(process.argv)), (f"{process.name} log", process.log)]

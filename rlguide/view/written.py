@@ -44,6 +44,17 @@ def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
     )
 
 
+def gpu_names(indices: Sequence[int]) -> str:
+    """GPUs by their numbers: `GPU 0`, `GPUs 0 and 1`."""
+    *others, last = map(str, indices)
+    return f"GPUs {', '.join(others)} and {last}" if others else f"GPU {last}"
+
+
+def component_name(name: str) -> str:
+    """What readers call a component of a run."""
+    return {"inference": "inference server"}.get(name, name)
+
+
 def duration(seconds: float | None) -> str:
     """Seconds for a reader: `48 s`, `2 min 05 s`, `1 h 10 min`."""
     if seconds is None:
