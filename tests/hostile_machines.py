@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from checkouts import AUGUST, MIDDLE
 from hostile_world import ANNA, GIB, H100, OTHER, PART, POLICY, RUN, TOKEN, World
 
+from rlguide.ports import free_port
 from rlguide.process import MARK
 from rlguide.records import Status
 
@@ -615,7 +616,11 @@ SERVICES = (
 
 
 def port(why: str, status: Status, said: str, address: str | None, **variables: str) -> Case:
-    build = lambda w: address and w.holder(address, **variables)  # noqa: E731
+    def build(world: World) -> None:
+        world.configure(inference__port=free_port())
+        if address:
+            world.holder(address, **variables)
+
     return Case("ports", why, "ports", status, said, build, engine="prime-rl")
 
 

@@ -15,9 +15,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from checkouts import GUIDE, checkout
-from toy import toy_plan
+from toy import eventually, toy_plan
 from wandb_stub import Stub, serving
 
 from rlguide import probe
@@ -136,9 +137,10 @@ class World:
         folder.mkdir(parents=True)
         record = RunRecord(name=folder.name, plan=toy_plan(folder), state=State.RUNNING, mark=RUN, created_at="now")
         write_record(RunFiles(folder), record)
-        child = subprocess.Popen([str(self.folder / "bin" / "sleep"), "60"], env=variables)
+        child = subprocess.Popen([str(self.folder / "bin" / "sleep"), "60"], env={"A": "1"} | variables)
         self.stack.enter_context(child)
         self.stack.callback(child.kill)
+        eventually(psutil.Process(child.pid).environ)  # empty for a moment while it starts
         return child.pid
 
     def one_core(self) -> None:

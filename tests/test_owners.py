@@ -26,6 +26,7 @@ def sleeper(*, folder: Path | None = None, argv: tuple[str, ...] = ("sleep", "60
     """The pid of a program that is not this Python, with these variables."""
     with subprocess.Popen(argv, cwd=folder, env=os.environ | variables) as child:
         try:
+            eventually(psutil.Process(child.pid).environ)  # empty for a moment while it starts
             yield child.pid
         finally:
             for process in (*psutil.Process(child.pid).children(), child):
