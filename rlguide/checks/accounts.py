@@ -6,8 +6,8 @@ from rlguide.config import Wandb
 from rlguide.errors import ConfigError
 from rlguide.records import Status
 
-ANSWER_S = 8.0
-"""W&B answers within 3 s; when nobody answers it takes 7 to tell why."""
+ANSWER_S = 7.0
+"""W&B answers within 3 s; later than this, the reason does not matter any more."""
 
 
 def look_at_wandb(wandb: Wandb) -> Finding:
