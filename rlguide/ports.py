@@ -5,6 +5,7 @@ import socket
 
 from rlguide.environ import HOST
 
+IN_USE = "in use"
 TRIED = 100
 """Ports above the wanted one that are looked at."""
 
@@ -28,20 +29,18 @@ def free_port(wanted: int | None = None) -> int:
 
 def why_taken(port: int) -> str | None:
     """Why no server can have that port alone; `None` when one can. Only a moment's look, which changes nothing."""
-    ipv6 = _why_taken(socket.AF_INET6, "::", port) if socket.has_ipv6 else None
-    return _why_taken(socket.AF_INET, "0.0.0.0", port) or (ipv6 if ipv6 == IN_USE else None)
+    ipv6 = why_taken_in(socket.AF_INET6, port) if socket.has_ipv6 else None
+    return why_taken_in(socket.AF_INET, port) or (ipv6 if ipv6 == IN_USE else None)
 
 
-IN_USE = "in use"
-
-
-def _why_taken(family: socket.AddressFamily, address: str, port: int) -> str | None:
+def why_taken_in(family: socket.AddressFamily, port: int) -> str | None:
+    """The same for IPv4 or IPv6 alone."""
     try:
         with socket.socket(family) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 trial.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            trial.bind((address, port))
+            trial.bind(("", port))
     except OSError as error:
         return IN_USE if error.errno == errno.EADDRINUSE else error.strerror or str(error)
     return None

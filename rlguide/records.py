@@ -210,7 +210,8 @@ class Plan(Record):
     """Seconds between the request to end and the kill; longer than the engine's own clean-up."""
     exclusive_cpu: bool
     """True when the run needs the processor for itself: two torch processes on a CPU nearly stop each other."""
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[int | str, ...] = ()
+    """By index; a slice (MIG) by its UUID."""
     ports: dict[str, int] = Field(default_factory=dict)
     precision: str
     attention: str

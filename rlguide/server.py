@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import httpx
 import psutil
 
 from rlguide.child import TAIL_LINES, running
@@ -19,6 +19,9 @@ from rlguide.environ import HOST
 from rlguide.environment.reward import prompt_messages
 from rlguide.errors import ServerError
 from rlguide.tail import last_lines
+
+if TYPE_CHECKING:
+    import httpx
 
 ANSWER_S = 120.0
 """Seconds that one short completion may take; it may have to wait for a long one."""
@@ -49,10 +52,10 @@ class Endpoint:
         """Make one short completion. Raises `ServerError` unless it comes, and from the right model."""
         try:
             self.judge(_ask(self, timeout_s))
-        except httpx.TransportError as error:
-            raise self.failure(f"the server does not answer: {type(error).__name__} {error}") from error
+        except ConnectionError as error:
+            raise self.failure(f"the server does not answer: {error}") from error
 
-    def judge(self, response: httpx.Response) -> None:
+    def judge(self, response: "httpx.Response") -> None:
         """Raises `ServerError` unless this is a completion of the right model."""
         if response.status_code != 200:
             raise self.failure(f"the server refused a completion: {response.status_code} {response.text[:300]}")
@@ -95,8 +98,8 @@ def _wait_until_ready(endpoint: Endpoint, ready_s: float) -> None:
             _require_ours(endpoint)
             try:
                 response = _ask(endpoint, min(ANSWER_S, left))
-            except httpx.TransportError as error:
-                last = f"its last answer was {type(error).__name__} {error}"
+            except ConnectionError as error:
+                last = f"its last answer was {error}"
             else:
                 if response.status_code != 503:  # 503: still loading
                     return endpoint.judge(response)
@@ -129,11 +132,16 @@ def _listening(process: psutil.Process) -> list:
         return []
 
 
-def _ask(endpoint: Endpoint, timeout_s: float) -> httpx.Response:
-    """One short greedy completion. Never through a proxy: the server is on this machine."""
+def _ask(endpoint: Endpoint, timeout_s: float) -> "httpx.Response":
+    """One short greedy completion. Never through a proxy: the server is on this machine. Raises `ConnectionError`."""
+    import httpx  # not with the module: it would cost every command a tenth of a second
+
     body = {"model": endpoint.model, "messages": prompt_messages("ready"), "max_completion_tokens": 8, "temperature": 0}
-    with httpx.Client(trust_env=False, timeout=timeout_s) as client:
-        return client.post(f"{endpoint.url}/chat/completions", json=body)
+    try:
+        with httpx.Client(trust_env=False, timeout=timeout_s) as client:
+            return client.post(f"{endpoint.url}/chat/completions", json=body)
+    except httpx.TransportError as error:
+        raise ConnectionError(f"{type(error).__name__} {error}") from error
 
 
 def _answers(host: str, port: int) -> bool:

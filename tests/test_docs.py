@@ -9,7 +9,7 @@ from typer.main import get_command
 from rlguide.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted(path for folder in (ROOT, ROOT / "docs", ROOT / "docs" / "verified-runs") for path in folder.glob("*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "verified-runs").glob("*.md")])
 COMMANDS = set(get_command(app).commands)
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 

@@ -21,6 +21,7 @@ SETS = {"cpu.txt": ("local", "notebooks", "wandb", "dev"), "gpu.txt": ("gpu", "n
 """Constraints file → the extras that it pins."""
 
 HOSTS = {
+    "0.0.0.0",  # in the log of a server that listens everywhere
     "127.0.0.1", "localhost", "github.com", "huggingface.co", "wandb.ai", "api.wandb.ai", "hub.primeintellect.ai",
     "www.apache.org", "www.w3.org", "arxiv.org", "doi.org", "docs.python.org", "keepachangelog.com", "semver.org",
     "pytorch.org", "api.forge.coreweave.com",

@@ -137,3 +137,15 @@ def test_the_estimate_grows_with_the_steps_and_is_unknown_for_a_policy_never_mea
 def test_the_programs_are_this_interpreters_own():
     assert os.access(plan().processes[0].argv[0], os.X_OK)
     assert plan().processes[0].argv[1:4] == ("-P", "-m", "rlguide.programs.train_trl")
+
+
+def test_a_free_slice_of_a_divided_gpu_is_taken_by_its_own_name():
+    part = Gpu(
+        index=0, name="H200 MIG 1g", uuid="MIG-1", memory_gib=17, free_gib=17, compute_capability=(9, 0), owners=()
+    )
+    divided = HOPPER.model_copy(update={"slices": (part,)})
+
+    made = plan(machine=server(divided))
+
+    assert made.gpus == ("MIG-1",)
+    assert made.processes[0].env["CUDA_VISIBLE_DEVICES"] == "MIG-1"

@@ -1,6 +1,5 @@
 """Checks of the network: this machine itself, its ports, and the services on the internet."""
 
-import errno
 import os
 import socket
 import urllib.request
@@ -12,6 +11,7 @@ import psutil
 
 from rlguide.asking import Finding, Question, ask
 from rlguide.owners import owner_of
+from rlguide.ports import IN_USE, why_taken_in
 from rlguide.records import Status
 
 ANSWER_S = 4.0
@@ -49,26 +49,15 @@ def look_at_port(port: int, *, is_wish: bool = False) -> Finding:
     """Whether a server of ours could listen there, and who does; with `is_wish`, a run would take the next free one."""
     fix = "end that program if it is yours, or configure another port"
     taken = Status.WARN if is_wish else Status.FAIL
-    problem = _taken(socket.AF_INET, "0.0.0.0", port)
+    problem = why_taken_in(socket.AF_INET, port)
     if problem is None:
-        if socket.has_ipv6 and _taken(socket.AF_INET6, "::", port) == "in use":
+        if socket.has_ipv6 and why_taken_in(socket.AF_INET6, port) == IN_USE:
             seen = f"taken in IPv6 only, by {_holders(port)}: whoever asks `localhost` may reach that"
             return Finding(Status.WARN, seen, fix)
         return Finding(Status.PASS, "free")
-    if problem == "in use":
+    if problem == IN_USE:
         return Finding(taken, f"taken by {_holders(port)}", fix)
     return Finding(taken, f"cannot be used: {problem}", "configure another port, from 1024 up")
-
-
-def _taken(family: socket.AddressFamily, address: str, port: int) -> str | None:
-    """Why nobody can listen there, `None` when one can; only a moment's look, which changes nothing."""
-    try:
-        with socket.socket(family) as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            trial.bind((address, port))
-    except OSError as error:
-        return "in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-    return None
 
 
 def _holders(port: int) -> str:

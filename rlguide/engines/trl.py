@@ -20,7 +20,7 @@ from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
-from rlguide.gpus import free_gpus
+from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Layout, Machine, MetricSource, Plan, Process
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
@@ -115,7 +115,7 @@ def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
     flash = modern and importlib.util.find_spec("flash_attn") is not None
     return {
         "threads": machine.cores,
-        "gpus": (gpu.index,),
+        "gpus": (cuda_name(gpu),),
         "precision": "bfloat16" if modern else "float32",
         "attention": "flash_attention_2" if flash else "sdpa",
         "vllm": importlib.util.find_spec("vllm") is not None,
@@ -124,7 +124,7 @@ def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
 
 def _choose_gpu(config: RunConfig, machine: Machine) -> Any:
     if config.gpus is None:
-        return next(iter(free_gpus(machine.gpus)), None)
+        return next(iter(free_gpus(machine.gpus, slices=True)), None)
     if len(config.gpus) > 1:
         raise ConfigError(f"gpus = {config.gpus}: the trl engine uses one GPU", hint="name one, or leave gpus out")
     found = [gpu for gpu in machine.gpus if gpu.index == config.gpus[0]]
@@ -156,7 +156,7 @@ def _trainer(config: RunConfig, directory: Path, policy: str, hardware: dict[str
     )
 
 
-def torch_environment(threads: int, gpus: tuple[int, ...], *, offline: bool) -> dict[str, str]:
+def torch_environment(threads: int, gpus: tuple[int | str, ...], *, offline: bool) -> dict[str, str]:
     """Variables for a child process that runs torch.
 
     A thread that waits for the others looks 1,500 times before it sleeps. For the tiny policy on two cores, seconds a
@@ -189,7 +189,7 @@ def server(kind: Literal["transformers", "vllm"], policy: str, port: int, seed: 
     return *program("transformers"), "serve", policy, *address, "--default-seed", str(seed), "--device", device
 
 
-def local_tools(gpus: tuple[int, ...] = ()) -> Tools:
+def local_tools(gpus: tuple[int | str, ...] = ()) -> Tools:
     """The programs of this very Python: vLLM on a GPU where it is installed, else transformers."""
     kind = "vllm" if gpus and importlib.util.find_spec("vllm") else "transformers"
     device = "auto" if gpus else "cpu"
@@ -204,7 +204,7 @@ def local_tools(gpus: tuple[int, ...] = ()) -> Tools:
     )
 
 
-def _serving_environment(policy: str, gpus: tuple[int, ...]) -> dict[str, str]:
+def _serving_environment(policy: str, gpus: tuple[int | str, ...]) -> dict[str, str]:
     """Variables of a child process that only generates: threads for the size of the policy, the Hub only if needed."""
     weights_mib = sum(file.stat().st_size for file in Path(policy).glob("*.safetensors")) / 2**20
     threads = 1 if 0 < weights_mib < SMALL_POLICY_MIB else probe.machine().cores

@@ -77,7 +77,10 @@ def report_text(report: MachineReport, *, everything: bool = False) -> str:
     shown = report.checks if everything else remarkable(report)
     lines = [report.verdict, *(check_text(check) for check in shown)]
     if well := len(report.checks) - len(shown):
-        lines.append(f"{well} of {len(report.checks)} checks found nothing wrong; `rlguide doctor --all` shows them.")
+        untried = sum(check.status is Status.SKIP for check in report.checks if check not in shown)
+        left_out = f", {untried} were not needed or not tried" if untried else ""
+        told = f"{well - untried} of {len(report.checks)} checks found nothing wrong{left_out}"
+        lines.append(f"{told}; `rlguide doctor --all` shows them.")
     return "\n".join(lines)
 
 

@@ -44,7 +44,7 @@ def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
     )
 
 
-def gpu_names(indices: Sequence[int]) -> str:
+def gpu_names(indices: Sequence[int | str]) -> str:
     """GPUs by their numbers: `GPU 0`, `GPUs 0 and 1`."""
     *others, last = map(str, indices)
     return f"GPUs {', '.join(others)} and {last}" if others else f"GPU {last}"
