@@ -6,6 +6,7 @@
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from rlguide.errors import LaunchError, RunOccupied
 from rlguide.family import end_tree, marked
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
-from rlguide.process import boot_id, host, is_alive
-from rlguide.records import RunRecord, State
+from rlguide.process import START_TOLERANCE_S, boot_id, host, is_alive
+from rlguide.records import ProcessIdentity, RunRecord, State
+from rlguide.redact import redact_files
 from rlguide.store import holds_run
 from rlguide.tail import last_lines
 
@@ -27,19 +29,22 @@ def request_stop(files: RunFiles, status: RunRecord) -> None:
         try:
             files.stop_request.touch()
         except OSError:  # a full disk: the supervisor listens to SIGTERM too
-            if status.supervisor is None or not is_alive(status.supervisor):
+            supervisor = [one for one in _marked(status) if status.supervisor and one.pid == status.supervisor.pid]
+            if not supervisor:
                 raise
-            psutil.Process(status.supervisor.pid).terminate()
+            supervisor[0].terminate()
 
 
-def end_processes(status: RunRecord) -> str | None:
+def end_processes(files: RunFiles, status: RunRecord) -> str | None:
     """End the processes that a record names, and all that carry the run's mark; components get their grace to save.
 
-    Among the marked is a supervisor that does not react; it goes last. Returns a sentence about those that cannot be
-    killed, `None` when nothing is left.
+    Among the marked is a supervisor that does not react; it goes last, and its last duty is done for it: no secret
+    stays in a file. Returns a sentence about those that cannot be killed, `None` when nothing is left.
     """
-    roots = [component.identity for component in status.components if component.identity]
-    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark, also=status.relatives)
+    roots = _credible(status, (component.identity for component in status.components if component.identity))
+    also = _credible(status, status.relatives)
+    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark, also=also)
+    redact_files(files.engine, files.supervisor_log)
     pids = ", ".join(str(identity.pid) for identity in left)
     return f"could not be killed, probably stuck in a driver: pid {pids}" if left else None
 
@@ -48,7 +53,17 @@ def has_processes(status: RunRecord) -> bool:
     """True when something of the run is alive here; the processes of a copy are those of the original."""
     if status.made_in:
         return False
-    return bool(status.mark and marked(status.mark)) or any(map(is_alive, status.relatives))
+    return bool(_marked(status)) or any(map(is_alive, _credible(status, status.relatives)))
+
+
+def _marked(status: RunRecord) -> set[psutil.Process]:
+    return marked(status.mark) if status.mark else set()
+
+
+def _credible(status: RunRecord, named: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
+    """Those of the named that can be of the run: its supervisor started all of them, so none is older."""
+    first = status.supervisor
+    return [one for one in named if first and one.start_time >= first.start_time - START_TOLERANCE_S]
 
 
 def is_settled(status: RunRecord) -> bool:

@@ -94,12 +94,16 @@ def end_tree(
     if family.wait(lambda: not (family.heads & family.living()), grace_s):
         orphans_s = min(grace_s, ORPHAN_GRACE_S)
         family.wait(lambda: not family.signal(signal.SIGTERM, family.living(search=True)), orphans_s)
-    family.wait(lambda: not family.signal(signal.SIGKILL, family.living(search=True), again=True), KILL_LIMIT_S)
+    # Nobody at two looks in a row: one look misses a process that begins while its parent ends.
+    family.wait(lambda: not (family.kill() or family.kill()), KILL_LIMIT_S)
     return tuple(identity_from(process) for process in family.living(search=True))
 
 
 class _Family:
-    """The processes that `end_tree` ends. psutil refuses to signal a pid that was reused meanwhile."""
+    """The processes that `end_tree` ends. psutil refuses to signal a pid that was reused meanwhile.
+
+    Whoever this process descends from is never among them: the shell of the reader, whatever a record says.
+    """
 
     def __init__(
         self,
@@ -108,19 +112,22 @@ class _Family:
         mark: str | None,
         while_waiting: Callable[[], object],
     ):
-        self._roots = {process for root in roots if (process := find(root)) is not None}
-        self.heads = {process for process in self._roots if process.pid != os.getpid()}
+        above = {parent.pid for parent in psutil.Process().parents()}
+        self._spared = {os.getpid(), *above}
+        self._roots = {process for root in roots if root.pid not in above and (process := find(root)) is not None}
+        self.heads = {process for process in self._roots if process.pid not in self._spared}
         self._mark = mark
         self._while_waiting = while_waiting
-        self._known = self.heads | {process for one in also if (process := find(one)) is not None}
+        found = {process for one in also if one.pid not in self._spared and (process := find(one)) is not None}
+        self._known = self.heads | found
         self._signalled: set[psutil.Process] = set()
 
     def living(self, *, search: bool = False) -> set[psutil.Process]:
         """Who is still there. `search` also looks for the mark among all processes, which costs more."""
         if search and self._mark:
-            self._known |= marked(self._mark)
+            self._known |= {process for process in marked(self._mark) if process.pid not in self._spared}
         self._known |= descendants(self._roots | self._known)
-        self._known = {process for process in self._known if process.pid != os.getpid() and lives(process)}
+        self._known = {process for process in self._known if process.pid not in self._spared and lives(process)}
         return set(self._known)
 
     def signal(
@@ -135,6 +142,10 @@ class _Family:
                 continue  # gone meanwhile; or not ours to signal, and then reported as left over
         self._signalled |= processes
         return processes
+
+    def kill(self) -> set[psutil.Process]:
+        """Kill whoever is found; returns them."""
+        return self.signal(signal.SIGKILL, self.living(search=True), again=True)
 
     def wait(self, done: Callable[[], bool], limit_s: float) -> bool:
         deadline = time.monotonic() + limit_s

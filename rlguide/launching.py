@@ -31,25 +31,31 @@ SLOT_WAIT_S = 1.0
 
 
 @contextmanager
-def launching(files: RunFiles) -> Iterator[None]:
+def launching(files: RunFiles, plan: Plan | None = None) -> Iterator[None]:
     """The right to begin or remove this run; one process at a time has it. Makes the directory.
 
-    Raises `Busy`, or `LaunchError` when the directory cannot be written.
+    Raises `Busy`, `LaunchError` when the directory cannot be written, and `RunOccupied` when it holds something else
+    than what `plan` needs; nothing is left in it then.
     """
+    if str(files.directory) != str(files.directory).encode(errors="replace").decode():  # `run.json` could not say it
+        hint = "choose another run_name or outputs folder"
+        raise LaunchError(f"the run directory {str(files.directory)!r} has a name that is no UTF-8", hint=hint)
     with refusals_told("write the run directory", files.directory, LaunchError):
         files.directory.mkdir(parents=True, exist_ok=True)
+        if plan is not None:
+            _refuse_foreign_content(files, plan)
         with locked(files.lock, wait_s=SIGN_IN_S + 5):
             yield
 
 
-def refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
-    """Raise `RunOccupied` when the directory holds anything that a launch that was cut off does not leave behind."""
+def _refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
+    """Raise `RunOccupied` when the directory holds no run, but anything that a cut off launch does not leave there."""
     written = (files.config, files.evaluations, files.supervisor_log, files.lock, files.notebooks, files.report)
     ours = {path.name for path in written}
     ours |= {name.split("/")[0] for name in plan.files}
     names = {path.name for path in files.directory.iterdir()}
     foreign = sorted(name for name in names - ours if not name.startswith("."))  # .DS_Store, .ipynb_checkpoints
-    if foreign:
+    if foreign and not files.record.exists():  # looked for last: a launch may be under way
         raise RunOccupied(
             f"the directory holds no run, but other things: {', '.join(foreign[:5])}",
             look=files.directory,

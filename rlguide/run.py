@@ -13,7 +13,7 @@ from rlguide.config import RunConfig
 from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout, interrupted
 from rlguide.family import KILL_LIMIT_S, ORPHAN_GRACE_S, marked
 from rlguide.history import History
-from rlguide.launching import begin_attempt, launching, refuse_foreign_content
+from rlguide.launching import begin_attempt, launching
 from rlguide.parsing import parse_rollouts
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.process import is_alive
@@ -43,10 +43,9 @@ def launch(plan: Plan, *, config: RunConfig | None = None) -> "Run":
     when nothing could be started, `ConfigError` when the W&B key is another account's than expected, or nobody's.
     """
     files = RunFiles(plan.directory)
-    with launching(files):
+    with launching(files, plan):
         if files.record.exists():
             return _attach_or_refuse(Run(files.directory), plan)
-        refuse_foreign_content(files, plan)
         return Run(files.directory, notice=begin_attempt(files, plan, config=config))
 
 
@@ -217,7 +216,7 @@ class Run:
         if status.made_in or ending.is_settled(status):
             return status
         silent = None if status.state.is_over else ending.no_reaction(status)
-        told = [sentence for sentence in (silent, ending.end_processes(status)) if sentence]
+        told = [sentence for sentence in (silent, ending.end_processes(self.files, status)) if sentence]
         found = self.status
         return found.model_copy(update={"reason": "; ".join(told)}) if told and not ending.is_settled(found) else found
 
@@ -249,7 +248,7 @@ class Run:
             if status.made_in:
                 hint = "launch it anew under its new name"
                 raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
-            ending.end_processes(status)
+            ending.end_processes(self.files, status)
             self.notice = begin_attempt(self.files, status.plan, before=status)
         return self
 

@@ -1,6 +1,7 @@
 """Handles on runs: launching twice, attaching, waiting, stopping, going on, cleaning up."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -100,7 +101,17 @@ def test_a_directory_with_other_things_is_refused(directory: Path):
     with pytest.raises(RunOccupied, match=r"thesis\.tex"):
         launch(toy_plan(directory))
 
-    assert (directory / "thesis.tex").read_text() == "precious"
+    assert [(path.name, path.read_text()) for path in directory.iterdir()] == [("thesis.tex", "precious")]
+
+
+def test_a_directory_whose_name_is_no_text_is_refused_before_it_is_made(outputs: Path):
+    directory = outputs / os.fsdecode(b"caf\xe9")
+
+    with pytest.raises(LaunchError, match="UTF-8") as refused:
+        launch(toy_plan(directory))
+
+    assert refused.value.hint
+    assert not directory.exists()
 
 
 def test_a_configuration_that_was_saved_before_is_no_obstacle(directory: Path):

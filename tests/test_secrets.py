@@ -13,7 +13,7 @@ import pytest
 from finished import finished_run
 from nbformat.v4 import new_code_cell, new_notebook
 from test_evaluation import TEXTS, measured
-from toy import eventually, toy_plan
+from toy import eventually, supervisor_of, toy_plan
 
 import rlguide
 from rlguide.child import running
@@ -123,6 +123,18 @@ def test_a_run_that_tells_its_keys_keeps_none_of_them(outputs: Path):
     assert not holds_key(while_running)
     assert "starting with [WANDB_API_KEY]" in log.read_text()
     assert "[MADE_UP_TOKEN]" in (run.directory / "engine" / "wandb" / "wandb-metadata.json").read_text()
+    assert files_with_keys(run.directory) == []
+
+
+def test_a_run_that_lost_its_supervisor_keeps_no_key_once_it_was_stopped(outputs: Path):
+    run = launch(toy_plan(outputs / "one", stop_steps_at=2, others=(teller("time.sleep(600)"),)))
+    log = run.directory / "engine" / "logs" / "teller.log"
+    eventually(lambda: log.exists() and log.read_text().count("refused") == len(PLANTED))
+
+    supervisor_of(run).kill()
+    run.stop()
+
+    assert "starting with [WANDB_API_KEY]" in log.read_text()
     assert files_with_keys(run.directory) == []
 
 

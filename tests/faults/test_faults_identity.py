@@ -77,6 +77,42 @@ def test_a_record_names_somebody_else(fault: Fault, directory: Path, stranger: p
     assert stranger.status() == psutil.STATUS_SLEEPING
 
 
+SHELL = """
+import subprocess, sys
+input()
+stop = "import sys, rlguide; rlguide.attach(sys.argv[1]).stop()"
+subprocess.run([sys.executable, "-c", stop, sys.argv[1]], check=True)
+print("goes on")
+"""
+"""What the reader stops a run from; younger than the run."""
+
+
+@pytest.mark.fault(
+    "run.json names an older process and the shell of the stop, with their true start times",
+    Expected(State.INTERRUPTED, GONE, also="neither is signalled"),
+)
+def test_a_record_names_the_shell_of_the_reader(fault: Fault, directory: Path, stranger: psutil.Process):
+    eventually(lambda: time.time() - stranger.create_time() > 0.5)
+    run = killed(directory)
+    argv = [sys.executable, "-c", SHELL, str(directory)]
+    shell = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    named = [identity_of(stranger.pid), identity_of(shell.pid)]
+    component = run.record.components[0]
+    changes = {
+        "components": tuple(component.model_copy(update={"identity": one}) for one in named),
+        "family": {one.pid: one.start_time for one in named},
+    }
+    write_record(run.files, run.record.model_copy(update=changes))
+
+    said, _ = shell.communicate("\n", timeout=60)
+
+    fault.note(f"the older one is {stranger.status()}, the shell {said.strip() or 'was ended'}")
+    fault.check(run)
+    assert said == "goes on\n"
+    assert stranger.is_running()
+    assert stranger.status() == psutil.STATUS_SLEEPING
+
+
 NEXT_PID = Path("/proc/sys/kernel/ns_last_pid")
 
 

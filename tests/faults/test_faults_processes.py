@@ -30,7 +30,7 @@ from toy import (
 )
 
 from rlguide.process import is_alive, lives
-from rlguide.records import State
+from rlguide.records import Process, State
 from rlguide.run import SILENCE_S, attach, launch
 
 POLLS_S = 2.0
@@ -129,6 +129,33 @@ def test_a_launcher_of_components_is_killed(fault: Fault, directory: Path):
 
     assert fault.check(run).failed_component == "launcher"
     assert not any(map(lives, workers))
+
+
+RELAY = """
+import os, time
+if os.fork() == 0:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        os.setsid()
+        time.sleep(0.02)
+        if os.fork():
+            os._exit(0)
+time.sleep(600)
+"""
+"""Its child is somebody else every 20 ms, each in a session of its own."""
+
+
+@pytest.mark.fault("child that another one replaces all the time; then stop", Expected(State.STOPPED, "on request"))
+def test_a_child_is_replaced_all_the_time(fault: Fault, directory: Path):
+    argv = (sys.executable, "-S", "-E", "-c", RELAY)
+    relay = Process(name="relay", argv=argv, log=ENGINE / "logs" / "relay.log")
+    run = launch(toy_plan(directory, grace_s=0.5, others=(relay,), **FOREVER))
+    after_steps(run, 2)
+
+    end = run.stop()
+
+    fault.check(run)
+    assert "could not be killed" not in end.reason
 
 
 @pytest.mark.fault(
