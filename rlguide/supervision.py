@@ -10,6 +10,7 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rlguide.errors import RlguideError
@@ -92,6 +93,20 @@ class Supervisor:
             log.exception("the supervisor failed")
             return Ending(State.FAILED, reason=f"the supervisor failed: {error!r}; see {self._files.supervisor_log}")
 
+    def _is_displaced(self) -> bool:
+        """True when the run directory is gone from its place, also when another is there; it is where we work."""
+        try:
+            return not self._files.directory.samefile(Path())
+        except OSError:  # a disk over a network is away for a moment
+            return exists(self._files.directory) is False
+
+    def _is_replaced(self) -> bool:
+        """True when another run is in our place: its record is not ours to write."""
+        try:
+            return self._is_displaced() and read_record(self._files).mark != self._record.mark
+        except RlguideError:
+            return False
+
     # ------------------------------------------------------------------------------------------ starting, following
 
     def _catch_up(self) -> None:
@@ -149,7 +164,7 @@ class Supervisor:
     def _asked_to_stop(self) -> Ending | None:
         if exists(self._files.stop_request):
             return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
-        if exists(self._files.directory) is False:  # nobody could find or stop it any more
+        if self._is_displaced():  # nobody could find or stop it any more
             return Ending(State.FAILED, "the run directory was removed or moved away")
         if self._signal is not None:
             return Ending(State.STOPPED, f"the supervisor got {signal.Signals(self._signal).name}", StoppedBy.SIGNAL)
@@ -263,8 +278,11 @@ class Supervisor:
         self._record: RunRecord = self._record.model_copy(update=changes | found)
         self._written_at = time.monotonic()
         try:
-            self._steps.flush()
-            write_record(self._files, self._record)
+            if not self._is_replaced():
+                try:
+                    self._steps.flush()
+                finally:  # the end of the run is worth more than its steps, which their log holds too
+                    write_record(self._files, self._record)
         except OSError as error:
             self._complain(f"cannot write, trying again: {error}")
             return False

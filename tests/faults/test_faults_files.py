@@ -145,6 +145,24 @@ def test_the_directory_is_removed(fault: Fault, directory: Path):
     fault.check(run)
 
 
+@pytest.mark.fault(
+    "run directory removed while it runs, and another run launched in its place at once",
+    Expected(State.RUNNING, also="the processes of the first end, and write nothing there"),
+)
+def test_another_run_takes_the_place(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=1, **FOREVER))
+    record, supervisor = after_steps(run, 2), supervisor_of(run)
+    supervisor.suspend()  # it sees nothing in between
+
+    shutil.rmtree(directory)
+    other = launch(toy_plan(directory, **GOING))
+    supervisor.resume()
+
+    eventually(lambda: not is_alive(record.supervisor) and not is_alive(record.components[0].identity))
+    fault.check(other)
+    assert other.record.mark != record.mark
+
+
 # --------------------------------------------------------------------------------------------------- run.json
 
 
@@ -276,6 +294,26 @@ def test_a_log_is_truncated(fault: Fault, directory: Path):
     truncated(log)
 
     fault.note(f"its tail: {eventually(lambda: run.tail('trainer', 1))}")
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "steps.jsonl replaced by a folder while it runs, and put back after the stop",
+    Expected(State.STOPPED, "stopped on request", also="the end is written at once"),
+)
+def test_the_steps_cannot_be_written(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 3)
+    aside = directory / "aside"
+
+    run.files.steps.rename(aside)
+    run.files.steps.mkdir()
+    run.files.stop_request.touch()
+    eventually(lambda: run.status.state.is_over)
+    run.files.steps.rmdir()
+    aside.rename(run.files.steps)
+
+    eventually(lambda: not is_alive(run.record.supervisor))
     fault.check(run)
 
 
