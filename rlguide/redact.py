@@ -4,6 +4,7 @@ import html
 import json
 import os
 import re
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,12 +35,21 @@ def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _writings(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Secrets as they are, and as they stand in Python, in JSON, in HTML and in a URL."""
+    """Secrets as they are, and as they stand in Python, in JSON, in HTML, in a URL and in base64."""
     for name, value in environment.items():
         for part in (value, *value.splitlines()) if looks_secret(name) else ():  # a log holds a long key line by line
             if len(part := part.strip()) >= SHORTEST_SECRET:
-                ways = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part, ""))
-                yield from ((way, name) for way in ways)
+                text = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part), quote(part, ""))
+                yield from ((way, name) for way in {*text, *_base64(part)})
+
+
+def _base64(secret: str) -> Iterator[str]:
+    """What base64 makes of it wherever it stands in a longer text, as after the user's name in an HTTP header."""
+    data = secret.encode(errors="surrogateescape")
+    for before in range(3):
+        text = b64encode(bytes(before) + data).decode().rstrip("=")
+        own = text[-(-before * 4 // 3) : len(text) - bool((before + len(data)) % 3)]  # the ends hold bits of others
+        yield from (own, own.translate({ord("+"): "-", ord("/"): "_"}))
 
 
 def redact_file(path: Path) -> None:

@@ -1,5 +1,7 @@
 """Secrets are taken out of text by what their variables are called."""
 
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,11 +48,26 @@ def test_a_file_is_rewritten_only_when_it_holds_a_secret(tmp_path: Path, monkeyp
         ("pass'\\word", 'KeyError("pass\'\\\\word")', 'KeyError("[A_KEY]")'),
         ("pass<word>", "<p>pass&lt;word&gt;</p>", "<p>[A_KEY]</p>"),
         ("pass/word", "http://user:pass%2Fword@host", "http://user:[A_KEY]@host"),
+        ("pass/word", "https://host/pass/word?a=1", "https://host/[A_KEY]?a=1"),
+        ("pass word/", "https://host/pass%20word/x", "https://host/[A_KEY]x"),
         ("first line\nsecond line\n", "1: first line\n2: second line", "1: [A_KEY]\n2: [A_KEY]"),
     ],
 )
 def test_a_secret_is_found_as_other_formats_write_it(secret: str, text: str, clean: str):
     assert redacted(text, {"A_KEY": secret}) == clean
+
+
+@pytest.mark.parametrize("before", ["", "a", "me", "api:", "user:"])
+@pytest.mark.parametrize("after", ["", "\n", "&b", "&c="])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
+def test_a_secret_is_found_in_base64_wherever_it_stands(before: str, after: str, encode: Callable[[bytes], bytes]):
+    secret = "pass?>word/~~~"
+    header = encode(f"{before}{secret}{after}".encode()).decode()
+
+    clean = redacted(f"Authorization: Basic {header}", {"A_KEY": secret})
+
+    assert "[A_KEY]" in clean
+    assert len(clean) - len("Authorization: Basic [A_KEY]") < 4 * (len(before) + len(after) + 3) / 3 + 3
 
 
 def test_a_secret_that_another_begins_with_leaves_nothing_of_the_longer_one():
