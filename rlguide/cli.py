@@ -145,7 +145,7 @@ def train(
 @app.command()
 def watch(
     name: RunArgument,
-    in_tmux: Annotated[bool, typer.Option("--tmux", help="Show its logs in tmux instead, side by side.")] = False,
+    in_tmux: Annotated[bool, typer.Option("--tmux", help="Put its logs into tmux instead, one pane each.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Follow a run until it is over.

@@ -36,7 +36,10 @@ def sync(
     """
     source = find_checkout(checkout)
     if source is None:
-        raise ConfigError(f"there is no checkout of prime-rl in {DEFAULT}", hint="name one with --checkout")
+        raise ConfigError(
+            f"there is no checkout of prime-rl in {DEFAULT}",
+            hint="name one with --checkout, or `rlguide install --engine prime-rl` makes one",
+        )
     argv = command(source, target, dest)
     say(shlex.join(argv))
     release = release_of(source)

@@ -15,7 +15,7 @@ LIMIT_S = 10
 
 
 def open_windows(name: str, logs: Mapping[str, Path]) -> str:
-    """Follow `logs` (component → file) in a tmux session, one pane each; returns the command that shows it.
+    """Follow `logs` (component → file) in a tmux session, one pane each; returns how to see, leave and end it.
 
     A session that is there is left as it is. Raises `EngineMissing` when there is no tmux, or it refuses.
     """
@@ -29,7 +29,8 @@ def open_windows(name: str, logs: Mapping[str, Path]) -> str:
         for command in rest:
             _require(_tmux("split-window", "-t", f"={session}:logs", command))
             _require(_tmux("select-layout", "-t", f"={session}:logs", "even-vertical"))
-    return shlex.join(["tmux", "attach", "-t", session])
+    named = shlex.quote(session)
+    return f"see them: tmux attach -t {named} (Ctrl-b d leaves)\nend that: tmux kill-session -t {named}"
 
 
 def _follow(component: str, log: Path) -> str:

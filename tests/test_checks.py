@@ -91,7 +91,7 @@ def test_an_engine_that_does_not_exist_is_a_finding():
     report = check_machine("nemo")
 
     assert report.status is FAIL
-    assert report.checks[0].seen == "this version of rlguide has no nemo engine yet"
+    assert report.checks[0].seen == "there is no nemo engine"
 
 
 def test_require_passes_on_a_good_machine_and_stops_with_the_fix_elsewhere(

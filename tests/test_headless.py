@@ -113,7 +113,7 @@ def test_the_command_ends_with_the_report_and_the_result(lessons: Path, outputs:
         (["-f", "absent.yml"], "cannot be read"),
         (["-p", "max_steps"], "give every -p a NAME and a VALUE"),
         (["-p", "max_steps", "0"], "max_steps = 0"),
-        (["--engine", "prime-rl"], "no prime-rl engine yet"),
+        (["--engine", "prime-rl"], "no checkout of prime-rl here"),
         (["--notebooks", "."], "notebooks are not here"),
     ],
 )

@@ -48,7 +48,8 @@ def check_machine(
     needs = _needs(name, about)
     offered = needs.questions
     if (unknown := {*only} - _names(offered)) and (unknown := unknown - _all_names(about)):
-        raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint="rlguide doctor --all lists them")
+        there = ", ".join(dict.fromkeys(name.split(".")[0] for name in sorted(_all_names(about))))
+        raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint=f"checks: {there}")
     asked = [question for question in offered if not only or _names([question]) & {*only}]
     return _report(name, ask(asked), about, None if only else needs)
 

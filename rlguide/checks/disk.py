@@ -77,7 +77,8 @@ def look_at_outputs() -> Finding:
         root = outputs_root()
     except OSError as error:  # the working directory was removed
         return Finding(Status.FAIL, f"the working directory is gone: {error.strerror}", f"cd to another; or {fix}")
-    usable = is_writable(nearest(root))
+    there = nearest(root)
+    usable = is_writable(there) and os.statvfs(there).f_blocks > 0  # /proc and the like hold no files
     return Finding(Status.PASS if usable else Status.FAIL, f"{root} ({'' if usable else 'not '}writable)", fix)
 
 

@@ -173,7 +173,7 @@ def look_at_token(policy: str, *, ask: bool) -> Finding:
         return Finding(bad, f"the token from {token.source} {problem}", token.fix)
     seen = f"from {token.source}" if token else "none; public policies need none"
     if not ask:
-        return Finding(Status.PASS, seen)
+        return Finding(Status.SKIP, f"{seen}; --network asks the Hub about it") if token else Finding(Status.PASS, seen)
     if variable := offline():
         return Finding(Status.SKIP, f"{seen}; the Hub was not asked, because of {variable}")
     if token:

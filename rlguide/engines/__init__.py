@@ -100,7 +100,8 @@ def require_installed(name: str, config: RunConfig | None = None) -> Engine:
     """The engine called `name`. Raises `EngineMissing` when there is none or its packages are not installed."""
     engine = find_engine(name)
     if problem := engine.missing(config or RunConfig()):
-        raise EngineMissing(f"the {name} engine cannot run here: {problem}", hint="`rlguide doctor` tells more")
+        hint = f"`rlguide doctor --engine {name}` tells more"
+        raise EngineMissing(f"the {name} engine cannot run here: {problem}", hint=hint)
     return engine
 
 
@@ -108,7 +109,7 @@ def find_engine(name: str) -> Engine:
     """The engine called `name`. Raises `EngineMissing` for one that this version of rlguide does not have."""
     if name not in ENGINES:
         hint = f"use engine = {' or '.join(map(repr, ('auto', *ENGINES)))}"
-        raise EngineMissing(f"this version of rlguide has no {name} engine yet", hint=hint)
+        raise EngineMissing(f"there is no {name} engine", hint=hint)
     return ENGINES[name]
 
 
