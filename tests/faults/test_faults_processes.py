@@ -321,7 +321,9 @@ def test_a_supervisor_stays_a_zombie(fault: Fault, launcher: psutil.Process, dir
     after_steps(run, 2)
     supervisor = supervisor_of(run)
     launcher.suspend()
+    threads = list(Path(f"/proc/{launcher.pid}/task").glob("*/status"))  # one of them waits for the supervisor
     eventually(lambda: launcher.status() == psutil.STATUS_STOPPED)
+    eventually(lambda: all("T (stopped)" in thread.read_text() for thread in threads))
 
     supervisor.kill()
     eventually(lambda: supervisor.status() == psutil.STATUS_ZOMBIE)
