@@ -6,9 +6,9 @@ Nothing here acts. A value that was not measured is `None`, never 0.
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 SCHEMA_VERSION = 1
 
@@ -139,6 +139,16 @@ class Machine(Record):
 # ---------------------------------------------------------------------------------------------- a plan, before a run
 
 
+def _inside(path: Path) -> Path:
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"{path} leads out of the run directory")
+    return path
+
+
+InRun = Annotated[Path, AfterValidator(_inside)]
+"""A path relative to the run directory. A run is written to and cleaned by such paths, so that none leads elsewhere."""
+
+
 class Process(Record):
     """One program that an engine wants started."""
 
@@ -148,7 +158,7 @@ class Process(Record):
     """Program and arguments. Never holds a secret: other users of the machine can read it."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables added to the inherited environment. Never holds a secret: it is written to `run.json`."""
-    log: Path
+    log: InRun
     """File that gets standard output and standard error, relative to the run directory."""
 
 
@@ -156,7 +166,7 @@ class MetricSource(Record):
     """A file in which an engine reports its steps, or that a component failed, and the dialect to read it in."""
 
     component: str
-    path: Path
+    path: InRun
     """Relative to the run directory."""
     dialect: str
     """Key of `rlguide.parsing.DIALECTS`, or of `ALARMS` there."""
@@ -165,17 +175,17 @@ class MetricSource(Record):
 class Layout(Record):
     """Where an engine puts things, relative to the run directory."""
 
-    logs: dict[str, Path]
+    logs: dict[str, InRun]
     """Log file of each component."""
-    rollouts: Path
+    rollouts: InRun
     """Folder of `step_N/` folders."""
     rollouts_file: str
     """Name of the file of rollouts in a `step_N/` folder: one JSON object a line."""
-    checkpoints: Path
+    checkpoints: InRun
     """Folder of `step_N/` folders."""
     checkpoint_markers: tuple[str, ...] = ()
     """Files without which a checkpoint is not complete, `{step}` in place of its number; none: it is once named."""
-    weights: Path
+    weights: InRun
     """Folder of `step_N/` folders in Hugging Face format."""
     weights_marker: str
     """File in a `weights/step_N/` folder that is written last; without it the weights are not complete."""

@@ -1,10 +1,12 @@
 """Numbers in records are numbers."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from rlguide.parsing import parse_rollouts
-from rlguide.records import Machine, Sampling, StepRecord
+from rlguide.records import Machine, Process, Sampling, StepRecord
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
@@ -23,3 +25,9 @@ def test_odd_lines_among_rollouts_are_left_out():
     found = parse_rollouts('{"step": 0}\nnonsense\n' + good + good.replace("1.0", "NaN"))
 
     assert [(rollout.reward, rollout.advantage) for rollout in found] == [(1.0, None)]
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../other/run.json", "logs/../../x"])
+def test_a_path_that_leads_out_of_the_run_directory_is_refused(path: str):
+    with pytest.raises(ValidationError, match="leads out of the run directory"):
+        Process(name="trainer", argv=("true",), log=Path(path))

@@ -25,7 +25,7 @@ from rlguide.records import (
 )  # fmt: skip
 from rlguide.view import results, text
 from rlguide.view.html import plan_html
-from rlguide.view.written import is_quantity, moment
+from rlguide.view.written import is_quantity, moment, moments
 
 SAMPLES = (
     EvalSample(text="abc", completion="<reversed_text>cba</reversed_text>", reward=1.0),
@@ -296,3 +296,7 @@ def test_a_trial_shows_the_text_once_and_every_policy():
     assert said.count("text    abc") == 1
     assert "warm start\nanswer" in said
     assert "trained\nanswer" in said
+
+
+def test_a_time_at_the_end_of_all_times_is_shown_as_it_stands():
+    assert moments(["9999-12-31T23:59:59-12:00"])[1] == ["9999-12-31T23:59:59-12:00"]

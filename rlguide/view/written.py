@@ -86,10 +86,11 @@ def moments(times: Sequence[str | None]) -> tuple[str, list[str]]:
 
 
 def _time(iso: str | None) -> datetime | None:
-    """`None` for what is no time with a zone."""
+    """`None` for what is no time with a zone, and for one so far off that other zones cannot say it."""
     try:
         time = datetime.fromisoformat(iso or "")
-    except ValueError:
+        time.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
     return time if time.tzinfo else None
 
