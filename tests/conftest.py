@@ -16,10 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (
     "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation",
-    "faults_notebooks", "form", "gpus", "headless", "hostile_machines", "import_cost", "links", "live", "plots",
-    "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "warm_start", "words", "workflows",
+    "form", "gpus", "headless", "hostile_machines", "import_cost", "links", "live", "plots",
+    "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "verified_runs", "warm_start", "words",
+    "workflows",
 )  # fmt: skip
 """Test modules, beside those that train, that need the packages of the extras `local` and `notebooks`."""
+ONCE = ("installing", "makefile", "prime_rl_runs", "prime_rl_stand_in", "wheel")
+"""Test modules that take long and say the same on every Python."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,8 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    heavy = collection_path.name in {"training", "notebooks", *(f"test_{name}.py" for name in NEEDS_LOCAL)}
-    return True if config.getoption("--core") and heavy else None
+    modules = (f"test_{name}.py" for name in (*NEEDS_LOCAL, *ONCE))
+    left_out = collection_path.name in {"training", "notebooks", "faults", *modules}
+    return True if config.getoption("--core") and left_out else None
 
 
 @pytest.fixture(autouse=True)
