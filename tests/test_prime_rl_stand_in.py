@@ -107,7 +107,8 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
 
 def end_all(folder: Path) -> None:
     for process in processes_below(folder):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     eventually(lambda: not processes_below(folder))
 
 
