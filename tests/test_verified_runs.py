@@ -16,7 +16,7 @@ TEXTS = sorted(path for path in FOLDER.rglob("*") if path.is_file() and path.suf
 NOTEBOOKS = sorted((RUN / "notebooks").glob("*.ipynb"))
 LARGEST = 1_500_000
 NAMES_A_MACHINE = re.compile(
-    r"/root\b|/tmp/|/mnt/|/work/|/Users/|/home/(?!user\b)\w+"
+    r"/root\b|/(?:tmp|mnt|work|Users)/|/home/(?!user\b)\w+"
     r'|"host": "(?!node")[^"]+"'
     r"|\b(?!0{8}(?:-0{4}){3}-0{12}\b)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b(?!127\.0\.0\.1\b|0\.0\.0\.0\b|192\.0\.2\.)(?:\d{1,3}\.){3}\d{1,3}\b",

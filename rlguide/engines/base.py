@@ -10,6 +10,11 @@ from typing import Any, Protocol
 from rlguide.config import RunConfig
 from rlguide.records import Machine, Plan
 
+GPU_CONCURRENCY = 32
+"""Requests at a time to a server on a GPU."""
+VLLM_READY_S = 600.0
+"""vLLM compiles on a first start; with a small policy it took 60 s."""
+
 
 @dataclass(frozen=True)
 class Tools:

@@ -12,7 +12,7 @@ import tomlkit
 
 from rlguide.checkout import find_checkout, release_of, require_supported, venv_bin
 from rlguide.config import TINY, RunConfig
-from rlguide.engines.base import Tools, fingerprint
+from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
 from rlguide.environment.generator import FOLDER as TEXTS
@@ -42,14 +42,18 @@ LAYOUT = Layout(
     weights=ENGINE / "weights",
     weights_marker="STABLE",
 )
-METRICS = tuple(
-    MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}")
-    for name in ("orchestrator", "trainer")
-)
-ALARMS = tuple(
-    MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}")
-    for name in ("inference", "launcher")  # in this order: what the server tells is the cause of what follows
-)
+
+
+def _logs(*components: str) -> tuple[MetricSource, ...]:
+    """Logs of components, each in its own dialect of this release."""
+    return tuple(
+        MetricSource(component=name, path=LAYOUT.logs[name], dialect=f"prime-rl-0.5 {name}") for name in components
+    )
+
+
+METRICS = _logs("orchestrator", "trainer")
+ALARMS = _logs("inference", "launcher")
+"""In this order: what the server tells is the cause of what follows."""
 
 GRACE_S = 260.0
 """prime-rl's launcher ends its four children one after the other and gives each 60 s; before that it waits up to 5 s
@@ -57,9 +61,6 @@ for each of three threads: https://github.com/PrimeIntellect-ai/prime-rl, utils/
 TOOK_S = {True: (80.0, 0.011, 6.0), False: (110.0, 0.027, 65.0)}
 """Boot with the first step, seconds a rollout, and the checkpoint: of the tiny policy on two H200, and of any other as
 in the guide's run of a 0.6 B policy on two H100."""
-READY_S = 600.0
-"""vLLM compiles on a first start; with a small policy it took 60 s."""
-CONCURRENCY = 32
 
 
 class PrimeRl:
@@ -87,12 +88,12 @@ class PrimeRl:
         programs = _programs(plan)
         return Tools(
             server=partial(server, programs),
-            ready_s=READY_S,
+            ready_s=VLLM_READY_S,
             vf_eval=lambda: (str(programs / "vf-eval"),),
             python=str(programs / "python"),
             environment=lambda policy: _environment(programs, plan.gpus[:1], offline=Path(policy).is_dir()),
             arguments=_texts("test"),
-            concurrency=CONCURRENCY,
+            concurrency=GPU_CONCURRENCY,
             exclusive_cpu=False,
         )
 

@@ -15,7 +15,7 @@ import tomlkit
 from rlguide import probe
 from rlguide.child import program
 from rlguide.config import TINY, RunConfig
-from rlguide.engines.base import Tools, fingerprint
+from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
@@ -38,9 +38,8 @@ METRICS = ENGINE / "logs" / "metrics.jsonl"
 
 GRACE_S = 60.0
 """A step on a slow processor must end before the checkpoint is saved."""
-READY_S = {"transformers": 120.0, "vllm": 600.0}
-"""Several times the 6 s of `transformers serve` with a small model, and vLLM's compilation on a first start."""
-GPU_CONCURRENCY = 32
+READY_S = {"transformers": 120.0, "vllm": VLLM_READY_S}
+"""The first is several times the 6 s of `transformers serve` with a small model."""
 SMALL_POLICY_MIB = 64
 """Weights below this size answer one request at a time fastest on one thread: the two evaluations of the tiny policy
 take 38 s with one and 43 s with two, on two cores."""
