@@ -21,6 +21,10 @@ SIGNALS = 4096
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
+ASKING_TO_END = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU}
+SUSPENDING = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
+CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+
 
 def start(process: "Process", directory: Path) -> "subprocess.Popen[bytes]":
     """Start one planned process in `directory`, in its own session, with its output appended to its log file.
@@ -64,6 +68,19 @@ def become_subreaper() -> bool:
 @cache
 def _prctl() -> Callable[..., int]:
     return ctypes.CDLL(None).prctl
+
+
+def heed_signals(asked_to_end: Callable[[int], object]) -> None:
+    """Call `asked_to_end` with the number of a signal that asks this process to end, and outlive all that mean nothing
+    to it, such as the SIGUSR1 with which some schedulers warn. Children hear them as ever. Main thread only.
+    """
+
+    def heed(number: int, _frame: object) -> None:
+        if number in ASKING_TO_END:
+            asked_to_end(number)
+
+    for number in signal.valid_signals() - SUSPENDING - CRASHES:
+        signal.signal(number, heed)  # never SIG_IGN: children would inherit that
 
 
 def wake_on_signals() -> Callable[[float], None]:

@@ -1,7 +1,6 @@
 """The life of one attempt, as its supervisor leads it: it starts the processes, watches them, and ends all of them.
 
-It alone writes `run.json` and `steps.jsonl`. It is asked to stop by the file `stop-request` or by SIGTERM, SIGINT or
-SIGHUP.
+It alone writes `run.json` and `steps.jsonl`. It is asked to stop by the file `stop-request` or by a signal.
 """
 
 import logging
@@ -22,7 +21,7 @@ from rlguide.process import identity_of, own_identity
 from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
 from rlguide.saved import resume_args
-from rlguide.starting import reap_orphans, start, wake_on_signals
+from rlguide.starting import heed_signals, reap_orphans, start, wake_on_signals
 from rlguide.store import StepLog, read_history, read_record, write_record
 
 POLL_S = 0.2
@@ -71,8 +70,7 @@ class Supervisor:
 
         `refused` says why it may not begin.
         """
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._on_signal)
+        heed_signals(self._on_signal)
         self._sleep = wake_on_signals()
         self._update(state=State.STARTING, supervisor=own_identity())
         with suppress(OSError):  # a full disk: then there is none
@@ -81,7 +79,7 @@ class Supervisor:
         self._write_ending(ending)
         return ending.state
 
-    def _on_signal(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int) -> None:
         self._signal = number
 
     def _live(self) -> Ending:

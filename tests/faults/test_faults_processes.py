@@ -248,6 +248,9 @@ def test_everything_is_killed_at_once(fault: Fault, directory: Path):
     fault.check(run)
 
 
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU)
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -258,7 +261,7 @@ def test_everything_is_killed_at_once(fault: Fault, directory: Path):
                 Expected(State.STOPPED, f"the supervisor got {number.name}", saved="checkpoint of step 2"),
             ),
         )
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        for number in ENDING
     ],
 )
 def test_a_supervisor_is_asked_to_end(fault: Fault, directory: Path, number: signal.Signals):
@@ -269,6 +272,27 @@ def test_a_supervisor_is_asked_to_end(fault: Fault, directory: Path, number: sig
     run.wait(30)
 
     fault.check(run)
+
+
+SUSPENDING = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
+CRASHING = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
+
+
+@pytest.mark.fault(
+    "supervisor SIGUSR1, SIGUSR2, SIGALRM and others that mean nothing to it",
+    Expected(State.RUNNING),
+)
+def test_a_supervisor_gets_signals_that_mean_nothing(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, steps=10_000, step_s=0.1))
+    after_steps(run, 1)
+    others = signal.valid_signals() - {signal.SIGKILL, *ENDING, *SUSPENDING, *CRASHING}
+
+    for number in others:
+        supervisor_of(run).send_signal(number)
+
+    fault.note(f"got {len(others)} signals")
+    fault.check(run)
+    assert {signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM} < others
 
 
 @pytest.mark.parametrize(
