@@ -140,6 +140,17 @@ def revision_of(checkout: Path) -> str | None:
     return found if COMMIT.fullmatch(found) else None
 
 
+def extras_of(checkout: Path) -> dict[str, str]:
+    """Packages that only a part of prime-rl needs that is not wanted here → the name of that part."""
+    try:
+        groups = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    except (OSError, ValueError, LookupError):
+        return {}
+    rows = ((re.split(r"[^\w.-]", wanted)[0], extra) for extra, several in groups.items() for wanted in several)
+    others = {name.replace("_", "-").lower(): extra for name, extra in rows if extra not in {"flash-attn", "all"}}
+    return {name: extra for name, extra in others.items() if name != "reverse-text"}
+
+
 def venv_bin(checkout: Path) -> Path:
     """Folder of the programs in the checkout's own virtual environment, there or not."""
     return checkout / ".venv" / "bin"

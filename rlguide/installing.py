@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,9 @@ from rlguide.records import Record
 from rlguide.view.elements import Markup, View, join, notes, table, tag
 from rlguide.view.written import table as written_table
 
+UNSEEN = "Disk, network and GPUs are looked at by: rlguide doctor --engine prime-rl --network"
+"""Below what an installation would do."""
+
 Ask = Callable[[str], object]
 """Called with a question; raises to end."""
 
@@ -28,12 +32,21 @@ class Part(Record):
     """One part of an installation, and where it stands."""
 
     title: str
-    state: Literal["there", "done", "to do", "refused"]
+    state: Literal["there", "done", "to do", "cannot be done"]
     command: str
     """As a shell takes it."""
     why: str
+    download: str = ""
+    """How much the command gets from the internet; empty for nothing."""
     seen: str | None = None
-    """What is there, or why not."""
+    """What is there, or why it cannot be done here."""
+    fix: str | None = None
+    """What to do when it cannot be done."""
+
+    @property
+    def told(self) -> str:
+        """What is there, what is to be done, or what is in the way."""
+        return f"{self.seen}; fix: {self.fix}" if self.fix else self.seen or self.why
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +89,7 @@ def install(
     parts: list[Part] = []
     for work in found.work():
         parts.append(_carried_out(work, dry_run=dry_run, ask=ask, say=say))
-        if parts[-1].state == "refused":
+        if parts[0].state == "cannot be done" and place.exists():  # it holds something else: no place for the rest
             break
     html, plain = _shown(place, parts, found.imports)
     return Installation(html=html, text=plain, parts=tuple(parts), imports=found.imports)
@@ -94,34 +107,35 @@ def _embedded(engine: str) -> Installation:
 
 
 def _carried_out(work: Work, *, dry_run: bool, ask: Ask | None, say: Say) -> Part:
-    def part(state: str, seen: str | None) -> Part:
-        return Part(title=work.title, state=state, command=work.command, why=work.why, seen=seen)
-
+    part = partial(Part, title=work.title, command=work.command, why=work.why, download=work.download)
     try:
         if seen := work.there():
-            return part("there", seen)
+            return part(state="there", seen=seen)
+        work.require()
     except EngineMissing as error:
         if dry_run:
-            return part("refused", error.message.partition("\n")[0])
+            return part(state="cannot be done", seen=error.message.partition("\n")[0], fix=error.hint)
         raise
     if dry_run:
-        return part("to do", None)
+        return part(state="to do")
     say(f"{work.title}: {work.command}")
-    if ask and work.takes:
-        ask(f"This takes {work.takes}. Go on?")
+    if ask and work.is_long:
+        ask(f"This downloads {work.download}. Go on?")
     work.act()
-    return part("done", work.there())
+    return part(state="done", seen=work.there())
 
 
 def _shown(place: Path, parts: Sequence[Part], imports: Mapping[str, Import]) -> tuple[Markup, str]:
     """The HTML and the plain form."""
-    if parts[-1].state == "refused" and reason_against(place) is None:
+    if parts[0].state == "cannot be done" and reason_against(place) is None:
         page = difference_page(place)
         return page.html, page.text
     head = f"prime-rl in {place}; it runs in {venv_python(place)}, and this program in {sys.executable}."
-    rows = [(part.title, part.state, part.seen or part.why) for part in parts]
+    rows = [(part.title, part.state, part.told) for part in parts]
     tried = [(name, found.seen) for name, found in imports.items()] if venv_python(place).exists() else []
-    commands = [f"{part.title}:\n  {part.command}" for part in parts if part.state == "to do"]
+    titles = ((part, f", downloads {part.download}" * bool(part.download)) for part in parts)
+    commands = [f"{p.title}{size}:\n  {p.command}" for p, size in titles if p.state not in {"there", "done"}]
+    commands += [UNSEEN] if commands else []
     drawn = [notes([head]), table(rows, caption="Parts of the installation of prime-rl")]
     drawn += [table(tried, caption="What its Python imports")] if tried else []
     drawn += [tag("pre", "\n".join(commands))] if commands else []

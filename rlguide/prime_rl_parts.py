@@ -3,18 +3,17 @@
 uv runs with the lock file of the release and without resolving anything, and never removes a package.
 """
 
-import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from rlguide.checkout import HOME, REVISION, reason_against, require_supported, venv_bin, venv_python
+from rlguide.checkout import HOME, REVISION, extras_of, reason_against, require_supported, venv_bin, venv_python
 from rlguide.checks.hub import cached, is_on_hub
 from rlguide.checks.tools import look_at_uv
 from rlguide.child import TAIL_LINES, answer_of, running
@@ -31,6 +30,8 @@ from rlguide.troubles import explained
 from rlguide.wheel import checked_files, place_files, read_wheel
 
 GUIDE_POLICY = PRESETS["guide"]["model.name"]
+PACKAGES = "more than 4 GB, which takes several minutes"
+"""For x86_64 the lock file names sizes of 4.0 GB in all, and none for torch, vLLM and flash-attn."""
 POLL_S = 0.2
 QUIET_S = 2.0
 """Seconds without a new line after which a progress bar is shown as it stands."""
@@ -42,7 +43,7 @@ Say = Callable[[str], object]
 
 
 class Home(NamedTuple):
-    """Where the parts come from: prime-rl's own home at the guide's release, and the wheel that its lock file names."""
+    """Where the parts come from: prime-rl's own home at the guide's release, and what its lock file names."""
 
     url: str = HOME
     revision: str = REVISION
@@ -50,6 +51,8 @@ class Home(NamedTuple):
         "https://hub.primeintellect.ai/primeintellect/reverse-text/@e3cd3fe4/reverse_text-0.1.5-py2.py3-none-any.whl"
     )
     sha256: str | None = "f48c5a203603551219df30f734ff5f74b825ea2a29fec05c7a6b2cd4bb657a34"
+    platform: str = "linux"
+    """The only one, as in `sys.platform`, for which there are packages."""
 
 
 GUIDE = Home()
@@ -62,10 +65,14 @@ class Work(NamedTuple):
     why: str
     commands: tuple[tuple[str, ...], ...]
     there: Callable[[], str | None]
-    """What is there already; `None` when it is to be done."""
+    """What is there already; `None` when it is to be done. Raises `EngineMissing` when something else is."""
     act: Callable[[], object]
-    takes: str = ""
-    """How much, where it is much."""
+    require: Callable[[], object] = lambda: None
+    """Looks whether `act` can be done here, and changes nothing. Raises `EngineMissing`."""
+    download: str = ""
+    """How much; empty for nothing."""
+    is_long: bool = False
+    """True for what nobody should begin by accident."""
 
     @property
     def command(self) -> str:
@@ -118,15 +125,18 @@ class Parts:
                 raise EngineMissing(told, look=self.checkout, hint="name another folder with --checkout")
             return None
 
-        def act() -> None:
+        def require() -> None:
             if shutil.which("git") is None:
                 raise EngineMissing("git is not installed, or not on PATH", hint=f"install git, or copy {HOME} there")
+
+        def act() -> None:
             shutil.rmtree(part, ignore_errors=True)  # of an attempt that did not get to its end
             if self.checkout.exists():
                 self.checkout.rmdir()
             self._run("source", *commands, env={"GIT_TERMINAL_PROMPT": "0"})
 
-        return Work("source", f"the guide's release, from {self.home.url}", commands, there, act)
+        why = f"the guide's release, from {self.home.url}"
+        return Work("source", why, commands, there, act, require, "2 MB")
 
     # -------------------------------------------------------------------------------------------------- packages
 
@@ -138,17 +148,19 @@ class Parts:
             return None if problem_of(self._found(*PARTS)) else f"{', '.join(PARTS)} can be imported"
 
         def act() -> None:
-            self._require_uv()
             self._run("packages", *commands)
             if problem := problem_of(self._found(*PARTS)):
                 hint = "flash-attn has a ready-made wheel for Linux on x86_64 only" if "flash" in problem else None
                 raise EngineMissing(f"uv ended well, and yet: {problem}", look=self._log("packages"), hint=hint)
 
         why = f"exactly those of its lock file, into {self.checkout / '.venv'} and nowhere else"
-        return Work("packages", why, commands, there, act, "several minutes and gigabytes")
+        return Work("packages", why, commands, there, act, self._require_uv, PACKAGES, is_long=True)
 
     def _require_uv(self) -> None:
-        found = look_at_uv(self.checkout)
+        if sys.platform != self.home.platform:
+            told = f"prime-rl's packages are made for {self.home.platform} only, and this is {sys.platform}"
+            raise EngineMissing(told, hint="install it on the machine with the GPUs, by the same command")
+        found = look_at_uv(self.checkout if self.checkout.exists() else None)
         if found.status is Status.FAIL:
             raise EngineMissing(f"uv: {found.seen}", hint=f"{found.fix}; then install again")
         if found.status is Status.WARN:
@@ -165,9 +177,12 @@ class Parts:
             found = self._found(ENVIRONMENT)
             return None if problem_of(found) else found[ENVIRONMENT].seen
 
-        def act() -> None:
-            if not self.sha256:
+        def require(*, from_afar: bool = False) -> None:
+            if not self.sha256 and ("://" in self.wheel) == from_afar:
                 checked_files(read_wheel(self.wheel), ENVIRONMENT)  # uv itself believes what a wheel says of itself
+
+        def act() -> None:
+            require(from_afar=True)
             try:
                 self._run("environment", *commands)
             except EngineMissing as error:
@@ -179,7 +194,7 @@ class Parts:
                 raise EngineMissing(f"the wheel is installed, and yet: {problem}", look=python.parent.parent)
 
         why = "the texts and the reward; the wheel alone, because all that it needs is there already"
-        return Work("environment", why, commands, there, act)
+        return Work("environment", why, commands, there, act, require, "some kB")
 
     def _unpack(self, python: Path) -> None:
         files = checked_files(read_wheel(self.wheel, sha256=self.sha256), ENVIRONMENT)
@@ -210,7 +225,11 @@ class Parts:
             hint = f"move {self.checkout / '.venv'} away, then install again"
             raise EngineMissing(f"prime-rl cannot start: {problem()}", look=self.checkout, hint=hint)
 
-        return Work("verification", "by the Python that will train", (rl,), there, act)
+        def require() -> None:
+            if problem_of(self.imports) is None:  # with another problem than those that the parts before repair
+                act()
+
+        return Work("verification", "by the Python that will train", (rl,), there, act, require)
 
     def _policy(self) -> Work:
         commands = ((str(venv_bin(self.checkout) / "hf"), "download", self.policy),)
@@ -228,7 +247,8 @@ class Parts:
                 raise EngineMissing(told, look=self._log("policy"), hint="try again: it goes on where it stopped")
 
         why = "the warm start, from the Hub, so that no run has to wait for it"
-        return Work("policy", why, commands, there, act, "1.2 GB" if self.policy == GUIDE_POLICY else "a download")
+        size = "1.2 GB" if self.policy == GUIDE_POLICY else "an unknown size"
+        return Work("policy", why, commands, there, act, download=size, is_long=True)
 
     # ------------------------------------------------------------------------------------------------ underneath
 
@@ -245,7 +265,7 @@ class Parts:
             with refusals_told(f"run {argv[0]}", log, EngineMissing, hint="look at what is said"):
                 code = self._followed(argv, log, env or {})
             if code:
-                trouble = explained("\n".join(last_lines(log, LOG_LINES)), self._extras())
+                trouble = explained("\n".join(last_lines(log, LOG_LINES)), extras_of(self.checkout))
                 told = f"{shlex.join(argv)} ended with {code}: {trouble.told}"
                 raise EngineMissing("\n  ".join([told, *last_lines(log, TAIL_LINES)]), look=log, hint=trouble.hint)
 
@@ -264,16 +284,6 @@ class Parts:
                     spoke = time.monotonic()
                 if child.returncode is not None:
                     return child.returncode
-
-    def _extras(self) -> dict[str, str]:
-        """Packages that only another part of prime-rl needs → the name of that part."""
-        try:
-            groups = tomllib.loads((self.checkout / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        except (OSError, ValueError, LookupError):
-            return {}
-        rows = ((re.split(r"[^\w.-]", wanted)[0], extra) for extra, several in groups.items() for wanted in several)
-        others = {name.replace("_", "-").lower(): extra for name, extra in rows if extra not in {"flash-attn", "all"}}
-        return {name: extra for name, extra in others.items() if name != "reverse-text"}
 
 
 def _address(wheel: str) -> str:

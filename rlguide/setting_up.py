@@ -17,11 +17,14 @@ def install(
     checkout: Checkout = None,
     wheel: Annotated[str | None, typer.Option(help="Address or file of the environment's wheel.")] = None,
     policy: Annotated[str | None, typer.Option(help="Policy to download, instead of the run guide's.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the commands, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """Install an engine, or see that it is installed."""
+    """Install an engine, or see that it is installed.
+
+    A dry run ends with 2 when something cannot be done here.
+    """
     asked = sys.stdin is not None and sys.stdin.isatty() and not yes
     found = installing.install(
         engine,
@@ -34,6 +37,8 @@ def install(
     )
     rows = [part.model_dump(mode="json") for part in found.parts]
     print(json.dumps(rows, indent=2) if as_json else found.text)
+    if any(part.state == "cannot be done" for part in found.parts):
+        raise typer.Exit(console.CANNOT)
 
 
 def sync(

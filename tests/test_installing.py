@@ -153,6 +153,63 @@ def test_the_commands_that_are_shown_do_the_same_in_a_shell(world: World):
     assert states(world.install()) == [(title, "there") for title in PARTS]
 
 
+def test_a_dry_run_says_how_much_each_part_downloads(world: World):
+    plan = world.install(dry_run=True)
+
+    assert [part.download for part in plan.parts] == [
+        "2 MB",
+        "more than 4 GB, which takes several minutes",
+        "some kB",
+        "",
+        "1.2 GB",
+    ]
+    for part in plan.parts:
+        told = f"{part.title}, downloads {part.download}:" if part.download else f"{part.title}:"
+        assert f"{told}\n  {part.command}" in plan.text
+    assert "downloads" not in world.install().text
+
+
+def without(world: World, program: str) -> None:
+    (world.folder / "bin" / program).unlink()
+
+
+@pytest.mark.parametrize(
+    ("hinder", "options", "part", "seen", "fix"),
+    [
+        (lambda world: without(world, "git"), {}, "source", "git is not installed", "install git"),
+        (lambda world: without(world, "uv"), {}, "packages", "uv: not found on PATH", "pip install uv"),
+        (lambda world: None, {"platform": "plan9"}, "packages", "made for plan9 only", "machine with the GPUs"),
+        (lambda world: None, {"wheel": "/absent.whl"}, "environment", "No such file", "give the file with --wheel"),
+    ],
+)
+def test_a_dry_run_names_what_cannot_be_done_here_with_its_fix_and_goes_on_to_the_other_parts(
+    world: World, hinder: Callable[[World], None], options: dict[str, str], part: str, seen: str, fix: str
+):
+    hinder(world)
+    asked = {"wheel": options["wheel"]} if "wheel" in options else {}
+    home = world.home._replace(**({} if asked else options))
+
+    plan = world.install(dry_run=True, home=home, **asked)
+
+    assert states(plan) == [(title, "cannot be done" if title == part else "to do") for title in PARTS]
+    (hindered,) = (found for found in plan.parts if found.title == part)
+    assert seen in hindered.seen
+    assert fix in hindered.fix
+    assert hindered.seen in plan.text
+    assert f"fix: {hindered.fix}" in plan.text
+    assert world.calls == []
+
+
+def test_a_dry_run_finds_an_rl_that_no_earlier_part_will_repair(world: World, monkeypatch: pytest.MonkeyPatch):
+    world.install()
+    world.tell(monkeypatch, help_code=1)
+
+    plan = world.install(dry_run=True)
+
+    assert [found.title for found in plan.parts if found.state == "cannot be done"] == ["verification"]
+    assert "then install again" in plan.parts[3].fix
+
+
 def test_it_is_shown_where_things_are_and_which_python_is_which(world: World):
     found = world.install()
 
@@ -202,7 +259,9 @@ def test_a_folder_with_something_else_in_it_is_refused_and_kept(world: World):
 
     assert "and not empty" in failed.message
     assert (world.checkout / "thesis.tex").read_text() == "mine"
-    assert world.install(dry_run=True).parts[0].state == "refused"
+    shown = world.install(dry_run=True)
+    assert states(shown) == [("source", "cannot be done")]
+    assert "name another folder with --checkout" in shown.text
 
 
 def test_an_empty_folder_is_filled(world: World):
@@ -216,7 +275,7 @@ def test_the_release_of_august_is_refused_and_as_a_dry_run_shown_with_what_diffe
 
     assert "the release of August 2026" in world.failing().message
     shown = world.install(dry_run=True)
-    assert states(shown) == [("source", "refused")]
+    assert states(shown) == [("source", "cannot be done")]
     assert all(word in shown.text for row in OTHERWISE for word in row)
     assert world.calls == []
 
@@ -541,7 +600,7 @@ def test_only_what_takes_long_is_asked_for(world: World):
     world.install(ask=asked.append)
 
     assert len(asked) == 2
-    assert "gigabytes" in asked[0]
+    assert "more than 4 GB" in asked[0]
     assert "1.2 GB" in asked[1]
     world.install(ask=asked.append)
     assert len(asked) == 2

@@ -65,6 +65,27 @@ def test_json_has_every_part(cli: Cli):
     ]
 
 
+def test_a_dry_run_of_what_cannot_be_done_here_names_it_and_ends_with_2(cli: Cli, folder: Path):
+    (folder / "bin" / "uv").unlink()
+
+    done = cli("install", "--engine", "prime-rl", "--dry-run")
+    parts = json.loads(cli("install", "--engine", "prime-rl", "--dry-run", "--json").stdout)
+
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "cannot be done  uv: not found on PATH; fix: pip install uv" in done.stdout
+    assert "packages, downloads more than 4 GB" in done.stdout
+    assert [part["title"] for part in parts if part["state"] == "cannot be done"] == ["packages"]
+
+
+def test_another_release_is_no_dry_run_that_went_well(cli: Cli, folder: Path):
+    checkout(folder / "august", AUGUST)
+
+    done = cli("install", "--engine", "prime-rl", "--checkout", "august", "--dry-run")
+
+    assert done.returncode == 2
+    assert "your checkout wants" in done.stdout
+
+
 def test_nobody_is_asked_where_nobody_can_answer_and_a_failure_is_told_in_four_parts(cli: Cli, folder: Path):
     done = cli("install", "--engine", "prime-rl", "--checkout", "prime-rl")
 
@@ -88,7 +109,7 @@ def test_people_are_asked_before_what_takes_long(folder: Path, answer: str, code
 
     for end in (keyboard, terminal):
         os.close(end)
-    assert "This takes several minutes and gigabytes. Go on?" in done.stdout + done.stderr
+    assert "This downloads more than 4 GB, which takes several minutes. Go on?" in done.stdout + done.stderr
     assert done.returncode == code
     assert (folder / "calls").exists() == called
 
