@@ -15,13 +15,13 @@ from rlguide.programs.behaviours import BEHAVIOURS, OTHER, classify
 from rlguide.programs.complete import complete
 
 
-def measure(folder: Path, *, seed: int, samples_per_text: int) -> dict[str, object]:
-    """Samples the policy in `folder` at temperature 1, and greedily with a begun answer."""
+def measure(folder: Path, *, seed: int, samples_per_text: int, limit: int | None = None) -> dict[str, object]:
+    """Samples the policy in `folder` at temperature 1, and greedily with a begun answer: on `limit` texts, or all."""
     set_seed(seed)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
-    texts = list(load_texts("heldout"))
+    texts = list(load_texts("heldout"))[:limit]
     started = time.monotonic()
     repeated = [text for text in texts for _ in range(samples_per_text)]
     sampled = complete(model, tokenizer, [*map(prompt_messages, repeated)], greedy=False)

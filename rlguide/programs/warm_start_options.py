@@ -38,6 +38,7 @@ def parse(arguments: Sequence[str] | None, description: str | None) -> argparse.
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0, help="of the weights and of the practice texts")
     parser.add_argument("--samples", type=int, default=4, help="completions of each held-out text to measure with")
+    parser.add_argument("--texts", type=int, help="measure with the first so many held-out texts (default: all)")
     parser.add_argument("--workers", type=int, default=min(8, (os.cpu_count() or 2) - 1), help="data processes")
     for size, default in vars(Shape()).items():
         parser.add_argument(f"--{size.replace('_', '-')}", type=int, default=default)

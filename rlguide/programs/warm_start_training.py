@@ -32,7 +32,7 @@ def make(options: argparse.Namespace) -> None:
     if options.measure_only is None:
         train(options)
     folder = options.measure_only or options.output
-    report = measure(folder, seed=options.seed, samples_per_text=options.samples)
+    report = measure(folder, seed=options.seed, samples_per_text=options.samples, limit=options.texts)
     write_json(folder / "measured.json", report)
     print(json.dumps(report, indent=2), flush=True)
 
