@@ -19,7 +19,7 @@ from rlguide.engines.base import Tools
 from rlguide.engines.trl import local_tools
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError
-from rlguide.files import refusals_told, write_atomically
+from rlguide.files import read_file, refusals_told, write_atomically
 from rlguide.ports import free_port
 from rlguide.records import Comparison, EvalSample, Evaluation, Sampling
 from rlguide.run import Run, attach
@@ -173,7 +173,7 @@ def stored_evaluation(path: Path, policy: str, sampling: Sampling, threshold: fl
     """The evaluation in `path`, if it is of this policy as it is now, on these texts, with this sampling."""
     try:
         written = path.stat().st_mtime
-        stored = Evaluation.model_validate_json(path.read_bytes())
+        stored = Evaluation.model_validate_json(read_file(path))
     except (OSError, ValidationError):  # not there, not to be read, or of another version: made anew
         return None
     asked = (policy, sampling, threshold, set(held_out(sampling.num_tasks)))

@@ -12,6 +12,8 @@ from typing import BinaryIO
 from rlguide.errors import RlguideError
 from rlguide.paths import OUTPUTS_VARIABLE
 
+NO_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Write `text` to `path`: all or, on a full disk or when the writer is killed, nothing. Raises `OSError`."""
@@ -27,13 +29,16 @@ def write_atomically(path: Path, text: str) -> None:
         raise
 
 
-def open_file(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises `OSError`, also for what is no file: opening a pipe would wait for ever."""
-    handle = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
-    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
-        handle.close()
-        raise OSError(errno.EINVAL, "Not a regular file", str(path))
-    return handle
+def open_file(path: Path, mode: str = "rb") -> BinaryIO:
+    """Open a file for bytes. Raises `OSError`, also for what is no file: opening a pipe would wait for ever."""
+    return open(path, mode, opener=_open)
+
+
+def _open(name: str, flags: int) -> int:
+    with suppress(FileNotFoundError):
+        if kind := NO_FILES.get(stat.S_IFMT(Path(name).stat().st_mode)):
+            raise OSError(errno.EINVAL, f"this is {kind}, not a file", name)
+    return os.open(name, flags | os.O_NONBLOCK, mode=0o666)  # what became a pipe only now does not wait either
 
 
 def read_file(path: Path) -> bytes:

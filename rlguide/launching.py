@@ -14,7 +14,7 @@ from rlguide import engines
 from rlguide.accounts import account_note, with_account
 from rlguide.config import RunConfig, write_config
 from rlguide.errors import LaunchError, RunOccupied
-from rlguide.files import refusals_told, write_atomically
+from rlguide.files import open_file, refusals_told, write_atomically
 from rlguide.paths import RunFiles
 from rlguide.process import MARK
 from rlguide.records import Plan, RunRecord, State
@@ -103,7 +103,7 @@ def begin_attempt(
 def _start_supervisor(files: RunFiles, record: RunRecord) -> "subprocess.Popen[bytes]":
     # -P: a file in some folder that is called like a module must not be imported in its place.
     argv = (sys.executable, "-P", "-m", "rlguide.supervisor", str(files.directory))
-    with files.supervisor_log.open("ab") as output:
+    with open_file(files.supervisor_log, "ab") as output:
         child = subprocess.Popen(
             argv,
             cwd=files.directory,

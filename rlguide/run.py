@@ -20,7 +20,7 @@ from rlguide.process import is_alive
 from rlguide.records import Plan, Rollout, RunRecord, RunSummary, State
 from rlguide.saved import newest_checkpoint, newest_weights
 from rlguide.slot import locked
-from rlguide.store import find_run, read_history, read_record, run_folders, sleep_until_written
+from rlguide.store import find_run, read_history, read_record, read_text, run_folders, sleep_until_written
 from rlguide.tail import last_lines
 from rlguide.view.text import deed
 
@@ -169,10 +169,10 @@ class Run:
         return last_lines(self.directory / logs[component], lines)
 
     def rollouts(self, step: int) -> tuple[Rollout, ...]:
-        """The rollouts of a step, by the engine's own number; empty when they are not there."""
+        """The rollouts of a step, by the engine's own number; empty when they are not there. Raises `RunDamaged`."""
         layout = self.record.plan.layout
         path = self.directory / layout.rollouts / f"step_{step}" / layout.rollouts_file
-        return parse_rollouts(path.read_text(encoding="utf-8", errors="replace"), step) if path.is_file() else ()
+        return parse_rollouts(read_text(path), step)
 
     # ---------------------------------------------------------------------------------------------------- acting
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlguide.environ import inherited
+from rlguide.files import open_file
 
 if TYPE_CHECKING:
     from rlguide.records import Process
@@ -34,7 +35,7 @@ def start(process: "Process", directory: Path) -> "subprocess.Popen[bytes]":
     """
     log = directory / process.log
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with open_file(log, "ab") as output:
         return subprocess.Popen(
             process.argv,
             cwd=directory,

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from rlguide.errors import ConfigError, RunDamaged, RunNotFound
-from rlguide.files import read_file, refusals_told, write_atomically
+from rlguide.files import open_file, read_file, refusals_told, write_atomically
 from rlguide.history import History, parse_steps
 from rlguide.paths import RunFiles, absolute, outputs_root
 from rlguide.records import SCHEMA_VERSION, RunRecord, StepRecord
@@ -83,13 +83,18 @@ def _where_it_is(record: RunRecord, directory: Path) -> RunRecord:
 
 def read_history(files: RunFiles) -> History:
     """All steps recorded so far; empty where there are none. Raises `RunDamaged` when they cannot be read."""
+    return parse_steps(read_text(files.steps))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of a run, empty where there is none. Raises `RunDamaged` when it cannot be read."""
     try:
-        return parse_steps(read_file(files.steps).decode("utf-8", errors="replace"))
-    except FileNotFoundError:
-        return History()
+        return read_file(path).decode("utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
     except OSError as error:
         hint = "move that away; the run itself may be well"
-        raise RunDamaged(f"steps.jsonl cannot be read: {error}", look=files.steps, hint=hint) from None
+        raise RunDamaged(f"{path.name} cannot be read: {error}", look=path, hint=hint) from None
 
 
 def find_run(named: Path) -> Path:
@@ -142,7 +147,7 @@ class StepLog:
         """Write what waits. Raises `OSError`; nothing is lost then, and no half line stays."""
         if not self._waiting:
             return
-        with self._path.open("ab") as handle:
+        with open_file(self._path, "ab") as handle:
             handle.truncate(self._whole_bytes)
             handle.write("".join(f"{step.model_dump_json(exclude_none=True)}\n" for step in self._waiting).encode())
             handle.flush()
@@ -152,6 +157,6 @@ class StepLog:
     def _whole_lines(self) -> int:
         """Bytes up to the last newline: a writer that was killed may have left half a line behind it."""
         try:
-            return self._path.read_bytes().rfind(b"\n") + 1
+            return read_file(self._path).rfind(b"\n") + 1
         except FileNotFoundError:
             return 0

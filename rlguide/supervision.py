@@ -14,7 +14,7 @@ from typing import Any
 
 from rlguide.errors import RlguideError
 from rlguide.family import Lookout, end_tree
-from rlguide.files import exists, free_bytes, remove_file
+from rlguide.files import exists, free_bytes, open_file, remove_file
 from rlguide.following import Follower
 from rlguide.paths import RunFiles
 from rlguide.process import identity_of, own_identity
@@ -73,8 +73,8 @@ class Supervisor:
         heed_signals(self._on_signal)
         self._sleep = wake_on_signals()
         self._update(state=State.STARTING, supervisor=own_identity())
-        with suppress(OSError):  # a full disk: then there is none
-            self._files.reserve.write_bytes(bytes(RESERVE_BYTES))
+        with suppress(OSError), open_file(self._files.reserve, "wb") as reserve:  # a full disk: then there is none
+            reserve.write(bytes(RESERVE_BYTES))
         ending = Ending(State.FAILED, f"{refused.message}; {refused.hint}") if refused else self._end(self._live())
         self._write_ending(ending)
         return ending.state

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rlguide.errors import Busy, LaunchError, RlguideError
+from rlguide.files import read_file
 from rlguide.paths import RunFiles
 from rlguide.slot import cpu_slot, locked
 from rlguide.starting import become_subreaper, start
@@ -37,7 +38,7 @@ def main(directory: Path) -> int:
     try:
         with ExitStack() as held:
             held.enter_context(locked(files.supervisor_lock, wait_s=PREDECESSOR_S))
-            record = json.loads(files.record.read_bytes())
+            record = json.loads(read_file(files.record))
             refused = _hold_cpu(held, record, files) if record["plan"]["exclusive_cpu"] else None
             if refused is None and record["attempt"] == 1:  # a later one looks first at what the one before left
                 children = _head_start(record, files.directory)

@@ -1,7 +1,11 @@
 """Files that are damaged, cut, replaced or cannot be written, whichever process they belong to."""
 
 import json
+import os
+import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -297,24 +301,91 @@ def test_a_log_is_truncated(fault: Fault, directory: Path):
     fault.check(run)
 
 
-@pytest.mark.fault(
-    "steps.jsonl replaced by a folder while it runs, and put back after the stop",
-    Expected(State.STOPPED, "stopped on request", also="the end is written at once"),
+@pytest.mark.parametrize(
+    ("make", "remove"),
+    [
+        pytest.param(make, remove, marks=pytest.mark.fault(f"steps.jsonl replaced by {name} while it runs", expected))
+        for expected in [Expected(State.STOPPED, "stopped on request", also="the end is written at once")]
+        for name, make, remove in (("a folder", Path.mkdir, Path.rmdir), ("a pipe", os.mkfifo, Path.unlink))
+    ],
 )
-def test_the_steps_cannot_be_written(fault: Fault, directory: Path):
+def test_the_steps_cannot_be_written(fault: Fault, directory: Path, make: Callable, remove: Callable):
     run = launch(toy_plan(directory, **GOING))
     after_steps(run, 3)
     aside = directory / "aside"
 
     run.files.steps.rename(aside)
-    run.files.steps.mkdir()
+    make(run.files.steps)
+    known = run.record.elapsed_s
+    eventually(lambda: run.record.elapsed_s > known + 1)  # the supervisor lives on
     run.files.stop_request.touch()
     eventually(lambda: run.status.state.is_over)
-    run.files.steps.rmdir()
+    remove(run.files.steps)
     aside.rename(run.files.steps)
 
     eventually(lambda: not is_alive(run.record.supervisor))
     fault.check(run)
+
+
+RESUME = """
+from rlguide.run import attach
+run = attach("toy")
+print(run.tail("trainer", 1), flush=True)
+print(run.resume().wait(20).state)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.fault(f"{what} is a pipe at a resume; then again without", expected))
+        for expected in [Expected(State.SUCCEEDED, steps=3, saved="weights", also="said in time what it is")]
+        for what, name in (
+            ("log of the engine", "engine/logs/trainer.log"),
+            ("supervisor.log", "supervisor.log"),
+            ("steps.jsonl", "steps.jsonl"),
+        )
+    ],
+)
+def test_a_resume_finds_a_pipe(fault: Fault, directory: Path, name: str):
+    run = launch(toy_plan(directory, step_s=0.5))
+    after_steps(run, 1)
+    trainer_of(run).kill()
+    run.wait(30)
+    aside, argv = directory / "aside", [sys.executable, "-c", RESUME]
+    (directory / name).rename(aside)
+    os.mkfifo(directory / name)
+
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    told = f"{done.stdout}{done.stderr}{run.status.reason}"
+    (directory / name).unlink()
+    aside.rename(directory / name)
+    run.resume().wait(30)
+
+    fault.note(f"said: {re.search('[^:]*this is a pipe, not a file', told)[0]}")
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "reserve of a run, and then its rollouts, are pipes",
+    Expected(State.SUCCEEDED, steps=3, saved="weights", also="said so"),
+)
+def test_other_files_are_pipes(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, step_s=0.5))
+    after_steps(run, 1)
+    trainer_of(run).kill()
+    run.wait(30)
+    rollouts = directory / ENGINE / "rollouts" / "step_0" / "train_rollouts.jsonl"
+
+    os.mkfifo(run.files.reserve)
+    run.resume().wait(30)
+    rollouts.unlink()
+    os.mkfifo(rollouts)
+
+    error = refusal(lambda: run.rollouts(0))
+    fault.note(f"said: {error.message}")
+    fault.check(run)
+    assert "this is a pipe, not a file" in error.message
 
 
 @pytest.mark.fault(
