@@ -72,15 +72,19 @@ class Release(Record):
 GUIDE_RELEASE = Release(name="the guide's release", revision=REVISION, is_supported=True, dialect="prime-rl-0.5")
 
 
+def checkout_place(named: str | Path | None = None) -> Path:
+    """Where a checkout is, or would be made: `named`, else `$RLGUIDE_PRIME_RL`, else `~/prime-rl`."""
+    return absolute(Path(named or os.environ.get(VARIABLE) or DEFAULT))
+
+
 def find_checkout(named: str | Path | None = None) -> Path | None:
     """The checkout `named`, else the one in `$RLGUIDE_PRIME_RL`, else `~/prime-rl` where that is one, else `None`.
 
     Raises `ConfigError` for a folder that was named and is no checkout of prime-rl.
     """
-    asked = named or os.environ.get(VARIABLE)
-    folder = absolute(Path(asked or DEFAULT))
+    folder = checkout_place(named)
     problem = reason_against(folder)
-    if problem and asked:
+    if problem and (named or os.environ.get(VARIABLE)):
         hint = "name another folder, or `rlguide install --engine prime-rl --checkout DIR` makes one"
         raise ConfigError(f"{str(folder)!r} is no checkout of prime-rl: {problem}", look=folder, hint=hint)
     return None if problem else folder

@@ -29,7 +29,7 @@ from rlguide import (
 )
 from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
-from rlguide.errors import ConfigError
+from rlguide.errors import ConfigError, RlguideError
 from rlguide.origin import provenance
 from rlguide.paths import outputs_root
 from rlguide.records import Status
@@ -131,9 +131,15 @@ def train(
     options = {"run_name": run_name, "max_steps": max_steps, "seed": seed, "engine": engine}
     options |= {"time_limit_s": time_limit_s, "wandb_mode": wandb_mode}
     asked = load_config(source, changes_asked(changes, **options))
-    plan = engines.plan(asked, Path(output_dir) if output_dir else None)
+    directory = Path(output_dir) if output_dir else None
+    try:
+        plan = engines.plan(asked, directory)
+    except RlguideError:
+        if dry_run:  # shown as it would be where all that it needs is there; the error says what is missing here
+            terminal.show_plan(engines.plan(asked, directory, elsewhere=True), as_json)
+        raise
     if dry_run:
-        terminal.show(plan, text.plan_text(plan), as_json)
+        terminal.show_plan(plan, as_json)
         return
     print(text.plan_text(plan), file=sys.stderr)
     started = run.launch(plan)

@@ -3,7 +3,6 @@
 Only prime-rl is installed; the embedded engine comes with rlguide, and is looked at.
 """
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from rlguide import checks
-from rlguide.checkout import DEFAULT, VARIABLE, difference_page, reason_against, venv_python
+from rlguide.checkout import checkout_place, difference_page, reason_against, venv_python
 from rlguide.errors import EngineMissing
-from rlguide.paths import absolute
 from rlguide.prime_rl_parts import GUIDE, GUIDE_POLICY, Home, Parts, Say, Work
 from rlguide.readiness import Import
 from rlguide.records import Record
@@ -84,7 +82,7 @@ def install(
     """
     if engine != "prime-rl":
         return _embedded(engine)
-    place = absolute(Path(checkout or os.environ.get(VARIABLE) or DEFAULT))
+    place = checkout_place(checkout)
     found = Parts(place, policy=policy or GUIDE_POLICY, wheel=wheel, say=say, home=home)
     parts: list[Part] = []
     for work in found.work():

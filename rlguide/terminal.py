@@ -6,7 +6,7 @@ import sys
 import typer
 
 from rlguide import progress
-from rlguide.records import Record, RunRecord, StoppedBy
+from rlguide.records import Plan, Record, RunRecord, StoppedBy
 from rlguide.run import Run
 from rlguide.view import text
 
@@ -16,6 +16,10 @@ INTERRUPTED = 130
 
 def show(record: Record, plain: str, as_json: bool) -> None:
     print(record.model_dump_json(indent=2) if as_json else plain)
+
+
+def show_plan(plan: Plan, as_json: bool) -> None:
+    show(plan, text.plan_text(plan), as_json)
 
 
 def follow(started: Run, *, wait: bool, as_json: bool) -> None:

@@ -116,7 +116,8 @@ def test_config_shows_the_difference_and_checks(cli: Cli):
         (["config", "--set", "nonsense"], 2, "not KEY=VALUE"),
         (["config", "nowhere.toml"], 1, "no configuration at 'nowhere.toml'"),
         (["train", "--max-steps", "0", "--dry-run"], 1, "max_steps = 0"),
-        (["train", "--engine", "prime-rl", "--dry-run"], 2, "no checkout of prime-rl here"),
+        (["train", "--engine", "prime-rl"], 2, "no checkout of prime-rl here"),
+        (["train", "--engine", "prime-rl", "--set", "gpus=[1]", "--dry-run"], 1, "uses 2 GPUs"),
         (["train", "--set", "model.name=./absent", "--dry-run"], 1, "no model in that folder"),
         (["train", "--evaluate", "--no-wait"], 2, "leave --no-wait out"),
         (["watch", "absent"], 1, "no run at"),
@@ -201,6 +202,24 @@ def test_a_plan_is_the_same_in_json_and_takes_the_directory_that_is_named(cli: C
     assert plan["directory"] == str(tmp_path / "here")
     assert plan["fingerprint"] == rlguide.plan(load_config(), tmp_path / "elsewhere").fingerprint
     assert tomllib.loads(plan["files"]["config.toml"])["max_steps"] == 20
+
+
+def test_a_dry_run_of_an_engine_that_cannot_run_here_shows_what_would_start_elsewhere_and_says_what_is_missing(
+    cli: Cli, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RLGUIDE_PRIME_RL", raising=False)
+
+    done = cli("train", "guide", "--engine", "prime-rl", "--dry-run")
+    plan = json.loads(cli("train", "guide", "--engine", "prime-rl", "--dry-run", "--json").stdout)
+
+    assert done.returncode == 2
+    assert f"{tmp_path}/prime-rl/.venv/bin/rl @ {outputs}/reverse-text/rl.toml" in done.stdout
+    assert "Assumed, whatever is here: prime-rl, the guide's release (024abb204), installed in" in done.stdout
+    assert "and GPUs 0 and 1, free." in done.stdout
+    assert "there is no checkout of prime-rl here; make one with: rlguide install --engine prime-rl" in done.stderr
+    assert plan["notes"][0].startswith("Assumed")
+    assert not outputs.exists()
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -86,6 +86,32 @@ def test_too_few_gpus_are_refused_with_what_was_seen(
     assert refused.value.hint
 
 
+@pytest.mark.parametrize("gpus", [None, [3, 1]])
+def test_a_plan_for_elsewhere_is_the_one_that_a_machine_with_all_of_it_would_make_and_says_what_it_assumes(
+    checkout: Path, tmp_path: Path, gpus: list[int] | None
+):
+    bare = Machine(cores=2, memory_gib=4, gpu_problem="no driver")
+    there = Machine(cores=32, memory_gib=256, gpus=tuple(gpu(number) for number in range(4)))
+    asked = {"engine": "prime-rl", "prime_rl.checkout": str(checkout), "gpus": gpus}
+    config = load_config("tiny", asked)
+
+    assumed = engines.plan(config, tmp_path / "run", machine=bare, elsewhere=True)
+    made = engines.plan(config, tmp_path / "run", machine=there)
+
+    assert assumed.model_copy(update={"notes": made.notes}) == made
+    assert assumed.notes[1:] == made.notes[1:]
+    assert assumed.notes[0].startswith(
+        "Assumed, whatever is here: prime-rl, the guide's release (024abb204), installed"
+    )
+    assert assumed.notes[0].endswith("GPUs 3 and 1, free." if gpus else "GPUs 0 and 1, free.")
+
+
+def test_other_engines_are_never_assumed(tmp_path: Path):
+    config = load_config("tiny", {"engine": "replay"})
+
+    assert engines.plan(config, tmp_path / "run", elsewhere=True) == engines.plan(config, tmp_path / "run")
+
+
 def test_a_taken_port_is_passed_over_for_both_who_need_it_and_leaves_the_plan_the_same(checkout: Path, tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as holder:
         taken = holder.getsockname()[1]

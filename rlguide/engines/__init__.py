@@ -6,7 +6,7 @@ from pathlib import Path
 from rlguide import probe
 from rlguide.config import RunConfig
 from rlguide.engines.base import Engine, Tools
-from rlguide.engines.prime_rl import ROLES, PrimeRl
+from rlguide.engines.prime_rl import ROLES, PrimeRl, as_wanted
 from rlguide.engines.replay import Replay
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
@@ -23,17 +23,23 @@ AUTO = "trl"
 """The engine that runs on every machine."""
 
 
-def plan(config: RunConfig, directory: Path | None = None, *, machine: Machine | None = None) -> Plan:
+def plan(
+    config: RunConfig, directory: Path | None = None, *, machine: Machine | None = None, elsewhere: bool = False
+) -> Plan:
     """What launching `config` would start, where and for how long; nothing is started or written.
 
-    `directory` defaults to the run's own folder below the outputs folder, `machine` to this one.
+    `directory` defaults to the run's own folder below the outputs folder, `machine` to this one. With `elsewhere`,
+    what prime-rl needs is assumed to be there, and the first note says so; folders and ports stay those of here.
     Raises `EngineMissing` when the engine does not run here, and `ConfigError` when it cannot run this configuration.
     """
     directory = _usable(absolute(directory or outputs_root() / config.run_name))
     held = _plan_there(directory)
-    machine = _with_held_free(machine or probe.machine(), held)
-    engine, why = choose(config, machine)
-    made = engine.plan(config, directory, machine=machine)
+    asked, machine = config, _with_held_free(machine or probe.machine(), held)
+    if elsewhere and config.engine == PrimeRl.name:
+        engine, (asked, machine, why) = ENGINES[config.engine], as_wanted(config, machine)
+    else:
+        engine, why = choose(config, machine)
+    made = engine.plan(asked, directory, machine=machine)
     wandb_user = (config.wandb.expected_user or "*") if config.wandb.mode == "online" else None
     files = {"config.toml": config.to_toml()} | made.files
     changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())

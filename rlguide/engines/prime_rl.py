@@ -10,7 +10,7 @@ from typing import Any
 
 import tomlkit
 
-from rlguide.checkout import find_checkout, release_of, require_supported, venv_bin
+from rlguide.checkout import GUIDE_RELEASE, checkout_place, find_checkout, release_of, require_supported, venv_bin
 from rlguide.config import TINY, RunConfig
 from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
@@ -20,7 +20,8 @@ from rlguide.errors import ConfigError, EngineMissing
 from rlguide.gpus import free_gpus
 from rlguide.ports import free_port
 from rlguide.readiness import require_ready
-from rlguide.records import Layout, Machine, MetricSource, Plan, Process
+from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process
+from rlguide.view.written import gpu_names
 
 DEFAULT_PORT = 8000
 EVERYWHERE = "0.0.0.0"
@@ -98,9 +99,9 @@ class PrimeRl:
         )
 
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
-        checkout = find_checkout(config.prime_rl.checkout)
-        assert checkout is not None  # `missing` was asked before
-        policy, found = find_policy(config.model.name), release_of(checkout)
+        checkout, policy = checkout_place(config.prime_rl.checkout), find_policy(config.model.name)
+        found = release_of(checkout)
+        found = found if found.is_supported else GUIDE_RELEASE  # no other is driven; `missing` tells what is there
         release = f"{found.name}, {found.revision[:9] if found.revision else 'revision unknown'}"
         gpus, port = _choose_gpus(config, machine), free_port(config.inference.port)
         return Plan(
@@ -127,6 +128,15 @@ class PrimeRl:
             notes=_notes(config, checkout, gpus, port),
             fingerprint=fingerprint(engine=self.name, release=release, config=rl_toml(config, policy)),
         )
+
+
+def as_wanted(config: RunConfig, machine: Machine) -> tuple[RunConfig, Machine, str]:
+    """`config` and `machine` as if the GPUs that are wanted were there, and one sentence about what is assumed."""
+    gpus = config.gpus or list(range(len(ROLES)))
+    wanted = machine.model_copy(update={"gpus": tuple(Gpu(index=index, name="assumed") for index in gpus)})
+    checkout = f"prime-rl, {GUIDE_RELEASE}, installed in {checkout_place(config.prime_rl.checkout)}"
+    told = f"Assumed, whatever is here: {checkout}; and {gpu_names(gpus)}, free."
+    return config.replace({"gpus": gpus}), wanted, told
 
 
 def _estimate_s(config: RunConfig) -> float:
