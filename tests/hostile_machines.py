@@ -189,12 +189,16 @@ TWO = (
 )  # fmt: skip
 
 
-def driver(why: str, status: Status, said: str, highest: int | None, torch: str, **gpu: object) -> Case:
+def driver(
+    why: str, status: Status, said: str, highest: int | None, torch: str, *, check: str = "driver",
+    gpus: list[int] | None = None, **gpu: object,
+) -> Case:  # fmt: skip
     def build(world: World) -> None:
         world.nvml(H100 | gpu, driver="535.183.01", cuda=highest)
         world.torch(torch)
+        world.configure(gpus=gpus)
 
-    return Case("driver against torch's CUDA", why, "driver", status, said, build)
+    return Case("driver against torch's CUDA", why, check, status, said, build)
 
 
 def wheel(cuda: str, more: str = "") -> str:
@@ -206,13 +210,28 @@ DRIVER = (
     driver("exactly that", PASS, "made for 12.8", 12080, wheel("'12.8'")),
     driver("10 is more than 9", PASS, "made for 12.9", 12100, wheel("'12.9'")),
     driver("older, same major", WARN, "works in most cases", 12020, wheel("'12.8'")),
-    driver("535 against CUDA 13", FAIL, "driver 535.183.01 runs CUDA up to 12.2", 12020, wheel("'13.0'")),
+    driver("535 against CUDA 13", WARN, "driver 535.183.01 runs CUDA up to 12.2", 12020, wheel("'13.0'")),
+    driver("535 against CUDA 13, and a GPU is named", FAIL, "up to 12.2", 12020, wheel("'13.0'"), gpus=[0]),
+    driver("535 against CUDA 13: the GPU", PASS, "a run takes none, because driver 535", 12020, wheel("'13.0'"),
+           check="gpus"),
     driver("the same, where no GPU would be taken", WARN, "up to 12.2", 12020, wheel("'13.0'"), pids=[2**22 + 1]),
     driver("the driver's CUDA is not told", WARN, "is unknown", None, wheel("'12.8'")),
-    driver("a torch without CUDA", FAIL, "made for processors only", 12080, wheel("None")),
-    driver("a torch for AMD", FAIL, "made for AMD's GPUs", 12080, wheel("None", "hip = '6.2'")),
+    driver("a torch without CUDA", WARN, "made for processors only", 12080, wheel("None")),
+    driver("a torch without CUDA, and a GPU is named", FAIL, "made for processors only", 12080, wheel("None"),
+           gpus=[0]),
+    driver("a torch without CUDA: the GPU", PASS, "a run takes none, because torch 2.9 is made for processors only",
+           12080, wheel("None"), check="gpus"),
+    driver("a torch without CUDA: the named GPU", FAIL, "gpus = [0]: torch 2.9 is made for processors only", 12080,
+           wheel("None"), check="gpus", gpus=[0]),
+    driver("a torch without CUDA: the processor", PASS, "free", 12080, wheel("None"), check="processor"),
+    driver("a torch for CUDA: the processor", PASS, "not needed", 12080, wheel("'12.8'"), check="processor"),
+    driver("a torch for AMD", WARN, "made for AMD's GPUs", 12080, wheel("None", "hip = '6.2'")),
     driver("a torch that does not say", WARN, "does not say", 12080, "nothing = 1"),
     driver("a torch of rubbish", WARN, "could not be found out", 12080, "nonsense("),
+    driver("a torch of rubbish: the GPU", PASS, "a run takes 0", 12080, "nonsense(", check="gpus"),
+    driver("a torch with a number for its CUDA", WARN, "does not say", 12080, wheel("12.8")),
+    driver("a GPU is named that is not there", FAIL, "gpus = [3]: no such GPU here (seen: 0)", 12080, wheel("'12.8'"),
+           check="gpus", gpus=[3]),
     Case(
         "driver against torch's CUDA",
         "of prime-rl's own torch",
@@ -233,7 +252,7 @@ DRIVER = (
     ),
     Case("driver against torch's CUDA", "GPUs unknown", "driver", SKIP, "not compared", lambda w: w.nvml(init=18)),
     Case("driver against torch's CUDA", "no GPU", "driver", PASS, "no GPU here", lambda w: w.nvml()),
-)
+)  # fmt: skip
 
 
 def disk(

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from checkouts import GUIDE, checkout
+from fake_torch import FOR_CUDA_12_8, torch_says
 from toy import eventually, toy_plan
 from wandb_stub import Stub, serving
 
@@ -56,12 +57,15 @@ class World:
             if name.startswith(CUT) or name.lower() in PROXIES:
                 patch.delenv(name)
         self.set(PATH=str(folder / "bin"), HOME=str(folder / "home"))
-        (folder / "home").mkdir()
+        for name in ("home", "tmp"):
+            (folder / name).mkdir()
+        patch.setattr("tempfile.tempdir", str(folder / "tmp"))
         for name in ("sh", "sleep", "cat"):
             real = next(place for place in (Path("/bin", name), Path("/usr/bin", name)) if place.exists())
             self.file(f"bin/{name}").unlink()
             (folder / "bin" / name).symlink_to(real)
         self.nvml(init=NO_LIBRARY)
+        torch_says(folder / "installed", FOR_CUDA_12_8, patch)
 
     def ask(self, check: str, engine: str, *, network: bool) -> Check:
         """What `check_machine` says of this machine."""
@@ -100,11 +104,8 @@ class World:
 
     def torch(self, version: str) -> None:
         """A torch that says of itself what stands in `version`."""
-        self.file("packages/torch/version.py", version)
-        self.file("packages/torch/__init__.py")
+        torch_says(self.folder / "packages", version, self.patch)
         self.set(PYTHONPATH=os.pathsep.join([str(self.folder / "packages"), str(FAKE_NVML)]))
-        self.patch.syspath_prepend(str(self.folder / "packages"))
-        self.patch.delitem(sys.modules, "torch", raising=False)
 
     def disk(self, *options: str) -> Path:
         """A small disk of its own. Linux and root only."""

@@ -27,6 +27,7 @@ LAYERS = (
         "supervisor",
         "supervision",
         "starting",
+        "torch_build",
         "process",
         "family",
         "child",

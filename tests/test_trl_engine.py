@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from fake_torch import FOR_CUDA_12_8, FOR_PROCESSORS, torch_says
 
 from rlguide import engines
 from rlguide.config import load_config
@@ -18,6 +19,11 @@ HOPPER = Gpu(index=0, name="H200", memory_gib=139, free_gib=138, compute_capabil
 BUSY = Gpu(index=1, name="H200", memory_gib=139, free_gib=20, compute_capability=(9, 0), owners=())
 OLD = Gpu(index=2, name="T4", memory_gib=15, free_gib=14.9, compute_capability=(7, 5), owners=())
 UNKNOWN = Gpu(index=3, name="H200")
+
+
+@pytest.fixture(autouse=True)
+def _torch_for_cuda(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_says(tmp_path_factory.mktemp("installed"), FOR_CUDA_12_8, monkeypatch)
 
 
 def plan(changes: dict | None = None, *, machine: Machine = LAPTOP, source: str = "tiny") -> Plan:
@@ -75,6 +81,75 @@ def test_a_named_gpu_is_taken_or_refused_by_name():
         plan({"gpus": [7]}, machine=server(HOPPER, BUSY))
     with pytest.raises(ConfigError, match="uses one GPU"):
         plan({"gpus": [0, 1]}, machine=server(HOPPER, BUSY))
+
+
+def test_a_named_gpu_that_is_divided_is_its_first_free_slice():
+    part = HOPPER.model_copy(update={"uuid": "MIG-1", "owners": None})
+    free = HOPPER.model_copy(update={"uuid": "MIG-2"})
+    divided = HOPPER.model_copy(update={"slices": (part, free)})
+
+    assert plan({"gpus": [0]}, machine=server(divided)).gpus == ("MIG-2",)
+
+
+def test_a_named_gpu_where_the_gpus_are_unknown_is_refused_with_the_way_to_see_them():
+    unknown = Machine(cores=2, memory_gib=8, gpu_problem="the driver is not loaded", gpu_fix="sudo modprobe nvidia")
+
+    with pytest.raises(ConfigError, match=r"\(seen: the driver is not loaded\)") as caught:
+        plan({"gpus": [0]}, machine=unknown)
+
+    assert caught.value.hint == "sudo modprobe nvidia"
+
+
+OLD_DRIVER = "__version__ = '2.9'\ncuda: Optional[str] = '13.0'\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "said", "fix"),
+    [
+        (FOR_PROCESSORS, "torch 2.9+cpu is made for processors only", "pip uninstall torch"),
+        (f"{FOR_PROCESSORS}hip = '6.2'\n", "torch 2.9+cpu is made for AMD's GPUs", "pip uninstall torch"),
+        (OLD_DRIVER, "driver 535.1 runs CUDA up to 12.2, torch 2.9 is made for 13.0", "renew NVIDIA's driver"),
+    ],
+)
+def test_a_torch_that_cannot_use_a_free_gpu_trains_on_the_processor_and_says_how_to_change_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str, said: str, fix: str
+):
+    torch_says(tmp_path / "other", torch, monkeypatch)
+    machine = server(HOPPER).model_copy(update={"driver": "535.1", "cuda": (12, 2)})
+
+    made = plan(machine=machine)
+
+    assert (made.gpus, made.precision, made.exclusive_cpu) == ((), "float32", True)
+    assert made.processes[0].env["CUDA_VISIBLE_DEVICES"] == ""
+    assert made.estimate_s
+    (note,) = (note for note in made.notes if "A GPU is free" in note)
+    assert said in note
+    assert fix in note
+    with pytest.raises(ConfigError) as caught:
+        plan({"gpus": [0]}, machine=machine)
+    assert f"gpus = [0]: {said}" in caught.value.message
+    assert fix in caught.value.hint
+    assert "leave gpus out" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda"), [("nonsense(", (12, 2)), (OLD_DRIVER, None), (FOR_CUDA_12_8, (12, 2)), (FOR_CUDA_12_8, (13, 0))]
+)
+def test_a_gpu_is_taken_where_nothing_is_known_against_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torch: str, cuda: tuple[int, int] | None
+):
+    torch_says(tmp_path / "other", torch, monkeypatch)
+
+    made = plan(machine=server(HOPPER).model_copy(update={"cuda": cuda}))
+
+    assert made.gpus == (0,)
+    assert not any("A GPU is free" in note for note in made.notes)
+
+
+def test_no_word_about_torch_where_no_gpu_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    torch_says(tmp_path / "other", FOR_PROCESSORS, monkeypatch)
+
+    assert plan(machine=server(BUSY)).notes == plan().notes
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "./here", "~/there", "a/b/c", "nothing"])

@@ -18,11 +18,11 @@ from rlguide.checks.common import (
 )
 from rlguide.checks.disk import Room
 from rlguide.checks.software import ImportTrial, slowness
-from rlguide.checks.torch_build import torch_build, torch_folder
 from rlguide.engines import ENGINES
-from rlguide.gpus import free_gpus
+from rlguide.engines.trl import choose_gpu
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
+from rlguide.torch_build import torch_build, torch_folder
 
 IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
 """Packages to import, one child process a group: two take half the time on two cores."""
@@ -53,20 +53,25 @@ def needs(about: About) -> Needs:
 
 
 def _hardware(about: About) -> list[Question]:
-    memory, chosen = f"{hardware.TRAINING_MEMORY_GIB} GiB available", about.config.gpus
+    memory, config = f"{hardware.TRAINING_MEMORY_GIB} GiB available", about.config
+    no_processor = Finding(Status.PASS, "not needed: a run takes a GPU")
     return [
         of_the_machine("cores", "processor cores", "2 or more", about, hardware.look_at_cores),
         of_the_machine("memory", "memory", memory, about, hardware.look_at_memory),
         of_the_machine("processor", "processor for training", "not in use by another run", about,
-                       hardware.look_at_slot),
+                       lambda _: no_processor if _takes_gpu(about) else hardware.look_at_slot()),
         of_the_machine("gpus", "GPUs", "none needed; one that is free is used", about,
-                       partial(hardware.look_at_gpus, chosen=chosen)),
+                       partial(hardware.look_at_gpus, config=config)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that torch needs", about,
-                       lambda machine: hardware.look_at_driver(machine, torch_build(torch_folder()))),
+                       lambda machine: hardware.look_at_driver(machine, torch_build(torch_folder()),
+                                                               must=bool(config.gpus))),
     ]  # fmt: skip
 
 
+def _takes_gpu(about: About) -> bool:
+    """False for a run that uses the processor; GPUs that the configuration names are taken, or it is refused."""
+    return bool(about.config.gpus) or choose_gpu(about.config, about.machine()).gpu is not None
+
+
 def _without_gpu(about: About) -> Finding | None:
-    if free_gpus(about.machine().gpus, slices=True):
-        return None
-    return Finding(Status.SKIP, "not tried: it is used on a GPU only")
+    return None if _takes_gpu(about) else Finding(Status.SKIP, "not tried: it is used on a GPU only")

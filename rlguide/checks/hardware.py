@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 
 from rlguide.asking import Finding
-from rlguide.checks.torch_build import TorchBuild
-from rlguide.errors import Busy, LaunchError
+from rlguide.config import RunConfig
+from rlguide.engines.trl import choose_gpu
+from rlguide.errors import Busy, ConfigError, LaunchError
 from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
+from rlguide.torch_build import INSTALL, TorchBuild, compared, dotted, refusal
 
 TRAINING_MEMORY_GIB = 2.5
 """A run of the tiny policy with its evaluation needs so much."""
 LOOK_S = 0.5
 """Another doctor may be looking at the same moment."""
-INSTALL = "install torch for CUDA (pip install 'rlguide[gpu]'), or set CUDA_VISIBLE_DEVICES= to use the processor"
 FLASH_ATTN = (8, 0)
 """Compute capability from which flash-attn and bfloat16 work: Ampere."""
 
@@ -28,19 +29,24 @@ def look_at_memory(machine: Machine) -> Finding:
     return Finding(status, f"{machine.memory_gib:.1f} GiB available", "close other programs, or raise the memory limit")
 
 
-def look_at_gpus(machine: Machine, *, chosen: Sequence[int] | None = None) -> Finding:
-    """Which GPUs there are, who is on them, and which one a run takes; `chosen` are those that it must take."""
+def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
+    """Which GPUs there are, who is on them, and which one a run of `config` takes."""
+    told = gpus_text(machine.gpus)
+    try:
+        choice = choose_gpu(config, machine)
+    except ConfigError as error:
+        return Finding(Status.FAIL, error.message, error.hint)
     if machine.gpu_problem:
         return Finding(Status.WARN, f"unknown: {machine.gpu_problem}", machine.gpu_fix)
     if machine.gpu_notice:
-        return Finding(Status.WARN, f"{gpus_text(machine.gpus)} ({machine.gpu_notice})", machine.gpu_fix)
-    told = gpus_text(machine.gpus)
-    free = [gpu for gpu in free_gpus(machine.gpus, slices=True) if chosen is None or gpu.index in chosen]
-    if free:
-        return Finding(Status.PASS, f"{told}: a run takes {cuda_name(free[0])}")
-    if chosen:
+        return Finding(Status.WARN, f"{told} ({machine.gpu_notice})", machine.gpu_fix)
+    if choice.gpu and choice.gpu.is_free:
+        return Finding(Status.PASS, f"{told}: a run takes {cuda_name(choice.gpu)}")
+    if choice.gpu:
         fix = "wait, end what is yours on it, or leave gpus out to choose"
-        return Finding(Status.WARN, f"{told}: {', '.join(map(str, chosen))} is not free for certain", fix)
+        return Finding(Status.WARN, f"{told}: {cuda_name(choice.gpu)} is not free for certain", fix)
+    if choice.refusal:
+        return Finding(Status.PASS, f"{told}: a run takes none, because {choice.refusal.why}")
     if not machine.gpus:
         return Finding(Status.PASS, told)
     fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
@@ -61,8 +67,8 @@ def look_at_two_gpus(machine: Machine, roles: Sequence[str], *, chosen: Sequence
         return Finding(Status.FAIL, seen, f"{first}; or {instead}" if first else instead)
     old = [index for index in taken if (free[index].compute_capability or FLASH_ATTN) < FLASH_ATTN]
     if old:
-        seen = f"{told}: {old[0]} has compute capability {_dotted(free[old[0]].compute_capability)}"
-        return Finding(Status.FAIL, f"{seen}, and flash-attn needs {_dotted(FLASH_ATTN)}", instead)
+        seen = f"{told}: {old[0]} has compute capability {dotted(free[old[0]].compute_capability)}"
+        return Finding(Status.FAIL, f"{seen}, and flash-attn needs {dotted(FLASH_ATTN)}", instead)
     shared = ", ".join(f"{role} on {index}" for role, index in zip(roles, taken, strict=False))
     return Finding(Status.WARN if machine.gpu_notice else Status.PASS, f"{told}: {shared}", machine.gpu_fix)
 
@@ -88,10 +94,12 @@ def gpu_text(gpu: Gpu) -> str:
     return f"{gpu.index} {gpu.name}, divided into {parts}"
 
 
-def look_at_driver(machine: Machine, build: TorchBuild | None, *, install: str = INSTALL) -> Finding:
+def look_at_driver(
+    machine: Machine, build: TorchBuild | None, *, must: bool = False, install: str = INSTALL
+) -> Finding:
     """Whether the driver can run the CUDA that the installed torch was built with: a figure such as 535+ does not say.
 
-    Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
+    `must` is true where a run uses a GPU or fails; otherwise it uses the processor instead.
     """
     if machine.gpu_problem:
         return Finding(Status.SKIP, "not compared: the GPUs are unknown")
@@ -99,32 +107,19 @@ def look_at_driver(machine: Machine, build: TorchBuild | None, *, install: str =
         return Finding(Status.PASS, "no GPU here that needs one")
     if build is None:
         return Finding(Status.SKIP, "torch is not installed")
-    free = free_gpus(machine.gpus, slices=True)
-    too_bad = Status.FAIL if free else Status.WARN  # without a free one the processor trains
-    if build.cuda is None:
-        made_for = "AMD's GPUs" if build.hip else "processors only"
-        return Finding(too_bad, f"torch {build.version} is made for {made_for}, and there is a GPU", install)
+    if refused := refusal(build, machine, install=install):
+        return Finding(Status.FAIL if must else Status.WARN, *refused)
     if machine.cuda is None:
-        seen = f"torch {build.version} needs CUDA {_dotted(build.cuda)}; which one the driver can run is unknown"
+        seen = f"torch {build.version} needs CUDA {dotted(build.cuda)}; which one the driver can run is unknown"
         return Finding(Status.WARN, seen, "compare with the CUDA version in the heading of `nvidia-smi`")
-    seen = f"driver {machine.driver or '(version unknown)'} runs CUDA up to {_dotted(machine.cuda)}, "
-    seen += f"torch {build.version} is made for {_dotted(build.cuda)}"
-    fix = f"renew NVIDIA's driver, or install a torch made for CUDA {_dotted(machine.cuda)} or earlier"
+    both = compared(build, machine)
     if machine.cuda >= build.cuda:
-        return Finding(Status.PASS, seen)
-    if machine.cuda[0] == build.cuda[0]:
-        return Finding(Status.WARN, f"{seen}: works in most cases", fix)
-    return Finding(too_bad, seen, fix)
+        return Finding(Status.PASS, both.why)
+    return Finding(Status.WARN, f"{both.why}: works in most cases", both.fix)
 
 
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
-
-
-def look_at_slot(machine: Machine) -> Finding:
-    """Whether another run of ours computes on the processor, where a run would have to."""
-    if free_gpus(machine.gpus, slices=True):
-        return Finding(Status.PASS, "not needed: a run takes a GPU")
+def look_at_slot() -> Finding:
+    """Whether another run of ours computes on the processor."""
     try:
         with cpu_slot("rlguide doctor", wait_s=LOOK_S):
             return Finding(Status.PASS, "free")

@@ -19,12 +19,12 @@ from rlguide.checks.disk import Room
 from rlguide.checks.network import look_at_port
 from rlguide.checks.software import ImportTrial
 from rlguide.checks.tools import GIT, OLDEST_UV, RSYNC, SSH, TMUX, Tool, asked_by, look_at_uv
-from rlguide.checks.torch_build import torch_build, torch_folder
 from rlguide.child import answer_of
 from rlguide.engines.prime_rl import ROLES
 from rlguide.errors import RlguideError
 from rlguide.paths import absolute
-from rlguide.records import Status
+from rlguide.records import Machine, Status
+from rlguide.torch_build import torch_build, torch_folder
 
 IMPORTS = (
     ("torch", "flash_attn"), ("verifiers", "reverse_text"), ("vllm", "prime_rl.entrypoints.rl"),
@@ -52,14 +52,17 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
         of_the_machine("gpus", "GPUs", "two that are free", about,
                        partial(hardware.look_at_two_gpus, roles=ROLES, chosen=config.gpus)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that prime-rl's torch needs", about,
-                       lambda machine: hardware.look_at_driver(machine, torch_build(torch_folder(python)),
-                                                               install=INSTALL) if is_installed else nothing),
+                       partial(_look_at_driver, python) if is_installed else lambda _: nothing),
         *packages(trials, lambda: None if is_installed else nothing),
         Question(f"ports.{config.inference.port}", f"port {config.inference.port}", "free",
                  partial(look_at_port, config.inference.port, is_wish=True)),
         *elsewhere(about),
     ]  # fmt: skip
     return Needs(asked)
+
+
+def _look_at_driver(python: Path, machine: Machine) -> Finding:
+    return hardware.look_at_driver(machine, torch_build(torch_folder(python)), must=True, install=INSTALL)
 
 
 def look_at_checkout(named: str | None) -> Finding:

@@ -5,10 +5,11 @@ It plans; `rlguide.programs.train_trl` does the work.
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import tomlkit
 
@@ -21,7 +22,8 @@ from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 from rlguide.gpus import cuda_name, free_gpus
-from rlguide.records import Layout, Machine, MetricSource, Plan, Process
+from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process
+from rlguide.torch_build import Refusal, TorchBuild, refusal, torch_build, torch_folder
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
 PROGRAM = "rlguide.programs.train_trl"
@@ -68,7 +70,8 @@ class Trl:
     def plan(self, config: RunConfig, directory: Path, *, machine: Machine) -> Plan:
         policy = find_policy(config.model.name)
         _require_texts(config)
-        hardware = _hardware(config, machine)
+        choice = choose_gpu(config, machine)
+        hardware = _hardware(choice.gpu, machine.cores)
         release = f"trl {metadata.version('trl')}"
         text = _engine_config(config, policy, hardware)
         return Plan(
@@ -91,7 +94,7 @@ class Trl:
             attention=hardware["attention"],
             threads=hardware["threads"],
             estimate_s=_estimate_s(config, hardware),
-            notes=_notes(config, hardware),
+            notes=_notes(config, hardware, choice.refusal),
             fingerprint=fingerprint(engine=self.name, release=release, config=text),
         )
 
@@ -105,32 +108,66 @@ def _require_texts(config: RunConfig) -> None:
         raise ConfigError(f"a step of {prompts} prompts: there are {there} texts to train on", hint=hint)
 
 
-def _hardware(config: RunConfig, machine: Machine) -> dict[str, Any]:
-    """Device, precision and threads for this machine: one GPU when there is a free one, else the processor."""
-    gpu = _choose_gpu(config, machine)
+class Choice(NamedTuple):
+    """What a run computes on."""
+
+    gpu: Gpu | None = None
+    """`None`: the processor."""
+    refusal: Refusal | None = None
+    """Why not on a GPU, though one is free."""
+
+
+def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
+    """The GPU that a run takes: the one that `config` names, else a free one where the installed torch can use it.
+
+    Raises `ConfigError` where one is named, and cannot be taken.
+    """
+    offered = free_gpus(machine.gpus, slices=True) if config.gpus is None else _named(config.gpus, machine)
+    if not offered:
+        return Choice()
+    torch = _installed_torch()
+    refused = torch and refusal(torch, machine)
+    if refused is None:
+        return Choice(offered[0])
+    if config.gpus:
+        hint = f"{refused.fix}; or leave gpus out, to train on the processor"
+        raise ConfigError(f"gpus = {config.gpus}: {refused.why}", hint=hint)
+    return Choice(None, refused)
+
+
+def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
+    """The GPU of that index, whoever is on it; of one that is divided, its free slices come first."""
+    if len(gpus) > 1:
+        raise ConfigError(f"gpus = {gpus}: the trl engine uses one GPU", hint="name one, or leave gpus out")
+    there = [gpu for gpu in machine.gpus if gpu.index == gpus[0]]
+    if not there:
+        seen = machine.gpu_problem or ", ".join(str(gpu.index) for gpu in machine.gpus) or "none"
+        hint = machine.gpu_fix or "leave gpus out to choose"
+        raise ConfigError(f"gpus = {gpus}: no such GPU here (seen: {seen})", hint=hint)
+    return [*free_gpus(there, slices=True), *there]
+
+
+def _installed_torch() -> TorchBuild | None:
+    """`None` also for one that does not say what it is: the doctor doubts it, and a run tries."""
+    try:
+        return torch_build(torch_folder())
+    except (OSError, ValueError):
+        return None
+
+
+def _hardware(gpu: Gpu | None, cores: int) -> dict[str, Any]:
+    """Device, precision and threads: on `gpu`, or without one on the processor."""
     if gpu is None:
-        return {"threads": machine.cores, "gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
+        return {"threads": cores, "gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
     modern = (gpu.compute_capability or (0, 0)) >= (8, 0)  # bfloat16 and flash-attn need Ampere or later
     flash = modern and importlib.util.find_spec("flash_attn") is not None
     return {
-        "threads": machine.cores,
+        "threads": cores,
         "gpus": (cuda_name(gpu),),
         "precision": "bfloat16" if modern else "float32",
         "attention": "flash_attention_2" if flash else "sdpa",
         "vllm": importlib.util.find_spec("vllm") is not None,
     }
-
-
-def _choose_gpu(config: RunConfig, machine: Machine) -> Any:
-    if config.gpus is None:
-        return next(iter(free_gpus(machine.gpus, slices=True)), None)
-    if len(config.gpus) > 1:
-        raise ConfigError(f"gpus = {config.gpus}: the trl engine uses one GPU", hint="name one, or leave gpus out")
-    found = [gpu for gpu in machine.gpus if gpu.index == config.gpus[0]]
-    if not found:
-        seen = ", ".join(str(gpu.index) for gpu in machine.gpus) or "none"
-        raise ConfigError(f"gpus = {config.gpus}: no such GPU here (seen: {seen})", hint="leave gpus out to choose")
-    return found[0]
 
 
 def _engine_config(config: RunConfig, policy: str, hardware: dict[str, Any]) -> str:
@@ -218,8 +255,10 @@ def _estimate_s(config: RunConfig, hardware: dict[str, Any]) -> float | None:
     return START_UP_S + rollouts * ROLLOUT_CORE_S / min(hardware["threads"], 4)
 
 
-def _notes(config: RunConfig, hardware: dict[str, Any]) -> tuple[str, ...]:
+def _notes(config: RunConfig, hardware: dict[str, Any], refused: Refusal | None) -> tuple[str, ...]:
     notes = []
+    if refused:
+        notes.append(f"A GPU is free, but {refused.why}: the processor trains. To change that, {refused.fix}.")
     if not hardware["gpus"] and config.model.name != TINY:
         notes.append("This policy trains on the processor only: expect hours unless it is very small.")
     if hardware["gpus"] and not hardware["vllm"]:

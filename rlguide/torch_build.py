@@ -1,0 +1,98 @@
+"""What the installed torch was built for, and whether it can compute on this machine's GPUs.
+
+Read from its files: importing it would take seconds, and may crash.
+"""
+
+import ast
+import importlib.util
+from pathlib import Path
+from typing import NamedTuple
+
+from rlguide.child import answer_of
+from rlguide.records import Machine
+
+ANSWER_S = 4.0
+FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
+INSTALL = "install torch for CUDA: pip uninstall torch, then pip install 'rlguide[gpu]'"
+"""pip alone does not replace one build of a version by another."""
+
+
+class TorchBuild(NamedTuple):
+    """One build of torch."""
+
+    version: str
+    cuda: tuple[int, int] | None
+    """`None` for a build without CUDA."""
+    hip: str | None = None
+    """Version of ROCm, for AMD's GPUs."""
+
+
+class Refusal(NamedTuple):
+    """Why torch cannot compute on NVIDIA's GPUs here, and what to do about it."""
+
+    why: str
+    fix: str
+
+
+def torch_build(folder: Path | None) -> TorchBuild | None:
+    """The torch in `folder`; `None` for none. Raises `ValueError` or `OSError` for one that does not say what it is."""
+    if folder is None:
+        return None
+    told = {name: value for node in _statements(folder / "version.py") for name, value in _assigned(node)}
+    version, cuda = told.get("__version__"), told.get("cuda", False)
+    if not isinstance(version, str) or not (cuda is None or isinstance(cuda, str)):
+        raise ValueError(f"{folder / 'version.py'} does not say what torch was built for")
+    major, _, minor = (cuda or "").partition(".")
+    return TorchBuild(version, (int(major), int(minor.partition(".")[0])) if major else None, told.get("hip"))
+
+
+def torch_folder(python: Path | None = None) -> Path | None:
+    """Where this Python, or another, has its torch; `None` for none. Raises `OSError` or `ValueError` if unknown."""
+    if python is None:
+        spec = importlib.util.find_spec("torch")
+        return Path(spec.origin).parent if spec and spec.origin else None
+    answer = answer_of((python, "-P", "-c", FIND), limit_s=ANSWER_S)
+    if answer.code != 0:
+        raise ValueError(f"{python} does not say where its torch is: {answer.said or answer.code}")
+    told = answer.out.rpartition("torch at ")[2].strip()  # Python may print more when it starts
+    return Path(told).parent if told else None
+
+
+def refusal(build: TorchBuild, machine: Machine, *, install: str = INSTALL) -> Refusal | None:
+    """What keeps `build` from the GPUs of `machine`, `None` where nothing is known to; `install` brings another build.
+
+    Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
+    """
+    if build.cuda is None:
+        made_for = "AMD's GPUs" if build.hip else "processors only"
+        return Refusal(f"torch {build.version} is made for {made_for}", install)
+    if machine.cuda and machine.cuda[0] < build.cuda[0]:
+        return compared(build, machine)
+    return None
+
+
+def compared(build: TorchBuild, machine: Machine) -> Refusal:
+    """The CUDA of `build` and of the driver, both known, and what to do where that of the driver is lower."""
+    driver, wanted = machine.driver or "(version unknown)", dotted(build.cuda)
+    why = f"driver {driver} runs CUDA up to {dotted(machine.cuda)}, torch {build.version} is made for {wanted}"
+    fix = f"renew NVIDIA's driver, or install a torch made for CUDA {dotted(machine.cuda)} or earlier"
+    return Refusal(why, fix)
+
+
+def dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _statements(path: Path) -> list[ast.stmt]:
+    try:
+        return ast.parse(path.read_text(encoding="utf-8")).body
+    except SyntaxError as error:
+        raise ValueError(f"{path} is no Python: {error}") from None
+
+
+def _assigned(node: ast.stmt) -> list[tuple[str, object]]:
+    """Names and values of an assignment of a constant, such as `cuda: Optional[str] = "12.8"`."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Constant):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [(target.id, node.value.value) for target in targets if isinstance(target, ast.Name)]
