@@ -133,30 +133,32 @@ def holds_run(folder: Path) -> bool:
 
 
 class StepLog:
-    """Appends to `steps.jsonl`; what cannot be written now is kept for the next time."""
+    """Appends to `steps.jsonl`. What cannot be written now is kept for the next time, and all for when it was cut."""
 
     def __init__(self, path: Path):
         self._path = path
-        self._waiting: list[StepRecord] = []
-        self._whole_bytes = self._whole_lines()
+        self._written = self._whole_lines()
+        self._waiting = b""
 
     def add(self, record: StepRecord) -> None:
-        self._waiting.append(record)
+        self._waiting += f"{record.model_dump_json(exclude_none=True)}\n".encode()
 
     def flush(self) -> None:
-        """Write what waits. Raises `OSError`; nothing is lost then, and no half line stays."""
-        if not self._waiting:
+        """Write what waits, and what was cut off meanwhile. Raises `OSError`; nothing is lost, no half line stays."""
+        if not (self._written or self._waiting):
             return
         with open_file(self._path, "ab") as handle:
-            handle.truncate(self._whole_bytes)
-            handle.write("".join(f"{step.model_dump_json(exclude_none=True)}\n" for step in self._waiting).encode())
-            handle.flush()
-            self._whole_bytes = handle.tell()
-        self._waiting.clear()
+            if handle.tell() < len(self._written):
+                handle.truncate(0)
+                handle.write(self._written)
+            handle.truncate(len(self._written))
+            handle.write(self._waiting)
+        self._written, self._waiting = self._written + self._waiting, b""
 
-    def _whole_lines(self) -> int:
-        """Bytes up to the last newline: a writer that was killed may have left half a line behind it."""
+    def _whole_lines(self) -> bytes:
+        """All up to the last newline: a writer that was killed may have left half a line behind it."""
         try:
-            return read_file(self._path).rfind(b"\n") + 1
+            data = read_file(self._path)
         except FileNotFoundError:
-            return 0
+            return b""
+        return data[: data.rfind(b"\n") + 1]

@@ -233,6 +233,10 @@ def truncated(path: Path) -> None:
     path.write_bytes(b"")
 
 
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
 def recreated(path: Path) -> None:
     path.unlink()
     path.write_bytes(b"")
@@ -325,6 +329,28 @@ def test_the_steps_cannot_be_written(fault: Fault, directory: Path, make: Callab
 
     eventually(lambda: not is_alive(run.record.supervisor))
     fault.check(run)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(damage, marks=pytest.mark.fault(f"steps.jsonl {name} while it runs", Expected(State.RUNNING)))
+        for name, damage in (("truncated", truncated), ("cut in the middle", cut), ("removed", Path.unlink))
+    ],
+)
+def test_the_steps_are_damaged(fault: Fault, directory: Path, damage: Callable[[Path], None]):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 3)
+    trainer_of(run).suspend()
+    before = run.history.steps
+
+    damage(run.files.steps)
+    trainer_of(run).resume()
+    eventually(lambda: run.files.steps.exists() and len(run.history) > len(before))
+
+    fault.check(run)
+    assert run.history.steps[: len(before)] == before
+    assert all(json.loads(line) for line in run.files.steps.read_text().splitlines())
 
 
 RESUME = """
