@@ -45,7 +45,7 @@ def sync(
     target: Annotated[str, typer.Argument(metavar="USER@HOST", help="Where to, as ssh takes it.")],
     dest: Annotated[str, typer.Option(help="Folder in the home there.")] = "prime-rl",
     checkout: Checkout = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the command, and copy nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be copied, and copy nothing.")] = False,
 ) -> None:
     """Copy prime-rl's checkout to another machine."""
     remote.sync(target, dest=dest, checkout=checkout, dry_run=dry_run)

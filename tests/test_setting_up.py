@@ -125,13 +125,25 @@ def test_another_release_is_refused_with_what_differs(cli: Cli, folder: Path):
     assert "hint: make a checkout of its own: rlguide install --engine prime-rl --checkout" in done.stderr
 
 
-def test_sync_shows_its_command_and_the_way_to_jupyterlab(cli: Cli):
+def test_sync_shows_its_command_and_the_way_to_jupyterlab(cli: Cli, folder: Path):
+    for name in ("rsync", "ssh"):
+        (folder / "bin" / name).symlink_to("/bin/true")
     done = cli("sync", "ada@node", "--checkout", "prime-rl", "--dest", "there", "--dry-run")
 
     assert done.returncode == 0
     assert done.stdout.startswith("rsync ")
     assert "ada@node:there/" in done.stdout
+    assert "would copy 4 files, 0.0 MB; left out: .git, .venv" in done.stdout
     assert "ssh -N -L" in done.stdout
+
+
+def test_sync_without_a_checkout_shows_what_it_would_run_and_does_not_end_well(cli: Cli, folder: Path):
+    done = cli("sync", "ada@node", "--dry-run")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("rsync ")
+    assert f"{folder}/home/prime-rl/ ada@node:prime-rl/" in done.stdout
+    assert "error: there is no checkout of prime-rl in ~/prime-rl" in done.stderr
 
 
 def test_sync_refuses_what_is_no_host(cli: Cli):
