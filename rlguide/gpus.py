@@ -105,8 +105,13 @@ def free_gpus(gpus: Iterable[Gpu], *, slices: bool = False) -> list[Gpu]:
 
     A slice has no number of its own: `cuda_name` is what CUDA calls it.
     """
-    offered = [part for gpu in gpus for part in (gpu, *(gpu.slices or ())) if slices or not is_slice(part)]
-    return sorted((gpu for gpu in offered if gpu.is_free), key=lambda gpu: (-(gpu.free_gib or 0), gpu.index))
+    offered = (gpu for gpu in devices(gpus) if gpu.is_free and (slices or not is_slice(gpu)))
+    return sorted(offered, key=lambda gpu: (-(gpu.free_gib or 0), gpu.index))
+
+
+def devices(gpus: Iterable[Gpu]) -> list[Gpu]:
+    """The GPUs, and the slices (MIG) of those that are divided."""
+    return [part for gpu in gpus for part in (gpu, *(gpu.slices or ()))]
 
 
 def is_slice(gpu: Gpu) -> bool:

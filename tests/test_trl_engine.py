@@ -11,8 +11,9 @@ from rlguide import engines
 from rlguide.config import load_config
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError
-from rlguide.paths import TINY_POLICY
-from rlguide.records import Gpu, Machine, Plan
+from rlguide.paths import TINY_POLICY, RunFiles
+from rlguide.records import Gpu, GpuOwner, Machine, Plan, RunRecord, State
+from rlguide.store import write_record
 
 LAPTOP = Machine(cores=2, memory_gib=8)
 HOPPER = Gpu(index=0, name="H200", memory_gib=139, free_gib=138, compute_capability=(9, 0), owners=())
@@ -83,12 +84,65 @@ def test_a_named_gpu_is_taken_or_refused_by_name():
         plan({"gpus": [0, 1]}, machine=server(HOPPER, BUSY))
 
 
-def test_a_named_gpu_that_is_divided_is_its_first_free_slice():
-    part = HOPPER.model_copy(update={"uuid": "MIG-1", "owners": None})
-    free = HOPPER.model_copy(update={"uuid": "MIG-2"})
-    divided = HOPPER.model_copy(update={"slices": (part, free)})
+def small(name: str, owners: tuple[GpuOwner, ...] = ()) -> Gpu:
+    """A slice of the first GPU."""
+    memory = {"memory_gib": 17, "free_gib": 2 if owners else 16.9}
+    return Gpu(index=0, name="H200 MIG", uuid=name, compute_capability=(9, 0), owners=owners, **memory)
 
-    assert plan({"gpus": [0]}, machine=server(divided)).gpus == ("MIG-2",)
+
+def divided(*slices: Gpu) -> Gpu:
+    return HOPPER.model_copy(update={"slices": slices})
+
+
+ADA, RUN = (GpuOwner(pid=7, who="python of ada"),), (GpuOwner(pid=8, who="a run of rlguide"),)
+TAKEN = HOPPER.model_copy(update={"free_gib": 20, "owners": RUN})
+BIG = Gpu(index=4, name="B200", memory_gib=180, free_gib=179, compute_capability=(10, 0), owners=())
+OTHERS = BIG.model_copy(update={"owners": ADA})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"),
+    [
+        ([divided(small("MIG-1"), small("MIG-2"))], [divided(small("MIG-1", RUN), small("MIG-2"))], "MIG-1"),
+        ([divided(small("MIG-1", ADA), small("MIG-2"))], [divided(small("MIG-1"), small("MIG-2", RUN))], "MIG-2"),
+        ([divided(small("MIG-1"))], [divided(small("MIG-1", RUN)), BIG], "MIG-1"),
+        ([HOPPER, OTHERS], [TAKEN, BIG], "0"),
+        ([OTHERS], [BIG], ""),
+    ],
+    ids=["another slice", "one that was busy", "a whole GPU", "a larger GPU", "a GPU for a run on the processor"],
+)
+def test_the_same_plan_again_is_that_run_whatever_has_become_free_meanwhile(
+    tmp_path: Path, before: list[Gpu], after: list[Gpu], taken: str
+):
+    config, folder = load_config("tiny", {"engine": "trl"}), tmp_path / "run"
+    first = engines.plan(config, folder, machine=server(*before))
+    folder.mkdir()
+    record = RunRecord(name="run", plan=first, state=State.RUNNING, created_at="2026-11-30T12:00:00+00:00")
+    write_record(RunFiles(folder), record)
+
+    again = engines.plan(config, folder, machine=server(*after))
+
+    assert first.processes[0].env["CUDA_VISIBLE_DEVICES"] == taken
+    assert again == first
+    changed = engines.plan(config.replace({"seed": 3}), folder, machine=server(*after))
+    assert changed.fingerprint != first.fingerprint
+    assert engines.plan(config, tmp_path / "other", machine=server(*after)).gpus != first.gpus
+
+
+def test_a_run_that_is_over_leaves_its_gpu_to_be_counted_once(tmp_path: Path):
+    config, folder = load_config("tiny", {"engine": "trl"}), tmp_path / "run"
+    first = engines.plan(config, folder, machine=server(HOPPER))
+    folder.mkdir()
+    record = RunRecord(name="run", plan=first, state=State.FAILED, created_at="2026-11-30T12:00:00+00:00")
+    write_record(RunFiles(folder), record)
+
+    note = engines.plan(config.replace({"seed": 3}), folder, machine=server(HOPPER)).notes[0]
+
+    assert note.count("H200") == 1
+
+
+def test_a_named_gpu_that_is_divided_is_its_first_free_slice():
+    assert plan({"gpus": [0]}, machine=server(divided(small("MIG-1", ADA), small("MIG-2")))).gpus == ("MIG-2",)
 
 
 def test_a_named_gpu_where_the_gpus_are_unknown_is_refused_with_the_way_to_see_them():
@@ -215,12 +269,7 @@ def test_the_programs_are_this_interpreters_own():
 
 
 def test_a_free_slice_of_a_divided_gpu_is_taken_by_its_own_name():
-    part = Gpu(
-        index=0, name="H200 MIG 1g", uuid="MIG-1", memory_gib=17, free_gib=17, compute_capability=(9, 0), owners=()
-    )
-    divided = HOPPER.model_copy(update={"slices": (part,)})
-
-    made = plan(machine=server(divided))
+    made = plan(machine=server(divided(small("MIG-1"))))
 
     assert made.gpus == ("MIG-1",)
     assert made.processes[0].env["CUDA_VISIBLE_DEVICES"] == "MIG-1"

@@ -1,6 +1,7 @@
 """Training frameworks behind one small interface: the list, the choice, and the plan that follows from it."""
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from rlguide import probe
@@ -10,7 +11,7 @@ from rlguide.engines.prime_rl import ROLES, PrimeRl, as_wanted
 from rlguide.engines.replay import Replay
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
-from rlguide.gpus import free_gpus
+from rlguide.gpus import cuda_name, devices, free_gpus
 from rlguide.paths import RunFiles, absolute, outputs_root
 from rlguide.records import Machine, Plan
 from rlguide.store import read_record
@@ -33,20 +34,30 @@ def plan(
     Raises `EngineMissing` when the engine does not run here, and `ConfigError` when it cannot run this configuration.
     """
     directory = _usable(absolute(directory or outputs_root() / config.run_name))
-    held = _plan_there(directory)
-    asked, machine = config, _with_held_free(machine or probe.machine(), held)
-    if elsewhere and config.engine == PrimeRl.name:
-        engine, (asked, machine, why) = ENGINES[config.engine], as_wanted(config, machine)
-    else:
-        engine, why = choose(config, machine)
-    made = engine.plan(asked, directory, machine=machine)
+    machine, held, made = machine or probe.machine(), _plan_there(directory), None
+    if held:
+        alone, machine = _as_found_by(held, machine)
+        with suppress(RlguideError):  # another engine, or other GPUs, are asked for
+            made = _made(config, directory, alone, elsewhere)
+    if not made or made.fingerprint != held.fingerprint:
+        made = _made(config, directory, machine, elsewhere)
     wandb_user = (config.wandb.expected_user or "*") if config.wandb.mode == "online" else None
     files = {"config.toml": config.to_toml()} | made.files
     changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())
-    found = {"notes": (why, *made.notes), "files": files, "wandb_user": wandb_user, "changes": changes}
+    found = {"files": files, "wandb_user": wandb_user, "changes": changes}
     if held and held.fingerprint == made.fingerprint:
-        found |= {name: getattr(held, name) for name in ("processes", "files", "ports", "notes")}
+        found |= {name: getattr(held, name) for name in ("processes", "files", "gpus", "ports", "notes")}
     return made.model_copy(update=found)
+
+
+def _made(config: RunConfig, directory: Path, machine: Machine, elsewhere: bool) -> Plan:
+    """The plan of the engine that fits; its first note says why that one."""
+    if elsewhere and config.engine == PrimeRl.name:
+        engine, (config, machine, why) = ENGINES[config.engine], as_wanted(config, machine)
+    else:
+        engine, why = choose(config, machine)
+    made = engine.plan(config, directory, machine=machine)
+    return made.model_copy(update={"notes": (why, *made.notes)})
 
 
 def tools(plan: Plan) -> Tools:
@@ -62,13 +73,12 @@ def _plan_there(directory: Path) -> Plan | None:
         return None
 
 
-def _with_held_free(machine: Machine, held: Plan | None) -> Machine:
-    """`machine` as the run that is there found it: its own GPUs first, as if nobody were on them."""
-    if held is None or not held.gpus:
-        return machine
-    own = [gpu for gpu in machine.gpus if gpu.index in held.gpus]
-    freed = [gpu.model_copy(update={"owners": (), "free_gib": gpu.memory_gib}) for gpu in own]
-    return machine.model_copy(update={"gpus": (*freed, *(gpu for gpu in machine.gpus if gpu not in own))})
+def _as_found_by(held: Plan, machine: Machine) -> tuple[Machine, Machine]:
+    """`machine` with nobody on the GPUs of the run that is there: once with these alone, once with the others too."""
+    own = [gpu for gpu in devices(machine.gpus) if cuda_name(gpu) in held.gpus]
+    freed = tuple(gpu.model_copy(update={"owners": (), "free_gib": gpu.memory_gib}) for gpu in own)
+    others = tuple(gpu for gpu in machine.gpus if gpu not in own)
+    return machine.model_copy(update={"gpus": freed}), machine.model_copy(update={"gpus": (*freed, *others)})
 
 
 def _usable(directory: Path) -> Path:
