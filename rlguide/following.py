@@ -1,7 +1,6 @@
 """What the engine of a run tells in its logs while it is followed: its steps, and that a component failed."""
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rlguide.history import StepMerger
@@ -16,15 +15,15 @@ Dialect = Callable[[str], Any]
 class Follower:
     """Reads the logs of one attempt, each look from where the last one ended.
 
-    `complain` is told why a log cannot be read now; its lines come later.
+    `complain` is told why a log cannot be read now; its lines come later. It is told of logs that were cut, too.
     """
 
     def __init__(self, plan: Plan, *, attempt: int, complain: Callable[[str], None]):
         self._plan = plan
         self._attempt = attempt
         self._complain = complain
-        self._metrics = _logs(plan.metrics, plan.directory)
-        self._alarms = _logs(plan.alarms, plan.directory)
+        self._metrics = [(source, self._reader(source)) for source in plan.metrics]
+        self._alarms = [(source, self._reader(source)) for source in plan.alarms]
         self._merger = self._new_merger(attempt)
         self._old_alarms: set[str] = set()
 
@@ -53,6 +52,10 @@ class Follower:
                 return name, code, name if name in self._plan.layout.logs else source.component
         return None
 
+    def _reader(self, source: MetricSource) -> LineReader:
+        holding = HOLDING.get(source.dialect, b"")
+        return LineReader(self._plan.directory / source.path, holding=holding, tell=self._complain)
+
     def _new_merger(self, attempt: int) -> StepMerger:
         return StepMerger((source.component for source, _ in self._metrics), attempt=attempt)
 
@@ -72,9 +75,3 @@ class Follower:
         except OSError as error:  # a disk over a network is away for a moment: the lines come later
             self._complain(f"cannot read, trying again: {error}")
             return []
-
-
-def _logs(sources: tuple[MetricSource, ...], directory: Path) -> Logs:
-    return [
-        (source, LineReader(directory / source.path, holding=HOLDING.get(source.dialect, b""))) for source in sources
-    ]

@@ -2,7 +2,11 @@
 
 import os
 import re
+from collections.abc import Callable
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
+from typing import BinaryIO
 
 from rlguide.files import open_file
 from rlguide.redact import redacted
@@ -19,47 +23,55 @@ class LineReader:
 
     With `holding`, only lines that hold these bytes are given; passing over the others is fast and keeps nothing.
     Of a line that was overwritten with carriage returns (a progress bar) the last text counts. A file that does not
-    exist has no lines; one that was truncated or replaced is read from its beginning.
+    exist has no lines; one that was truncated or replaced is read from its beginning, and `tell` is told. What was
+    added before that is read from a copy beside it, where there is one: logrotate calls it `NAME.1` or `NAME-DATE`.
     """
 
-    def __init__(self, path: Path, *, holding: bytes = b""):
+    def __init__(self, path: Path, *, holding: bytes = b"", tell: Callable[[str], object] = lambda _: None):
         self._path = path
         self._holding = holding
-        self._start_over()
+        self._tell = tell
+        self._offset, self._last, self._pending = 0, b"", b""
 
     def read(self) -> list[str]:
         """New complete lines since the last call."""
         try:
             with open_file(self._path) as handle:
-                status = os.fstat(handle.fileno())
-                if self._is_another(handle, (status.st_dev, status.st_ino), status.st_size):
-                    self._start_over()
-                    self._file = (status.st_dev, status.st_ino)
-                handle.seek(self._offset)
-                lines: list[str] = []
-                while chunk := handle.read(CHUNK_BYTES):
-                    lines += self._take(chunk)
-                return lines
+                if self._is_known(handle):
+                    return self._rest(handle)
+                lines = self._start_over()
+                handle.seek(0)
+                return lines + self._rest(handle)
         except FileNotFoundError:
             return []
 
-    def _start_over(self) -> None:
-        self._file: tuple[int, int] | None = None
-        self._offset = 0
-        self._last = b""
-        self._pending = b""
+    def _start_over(self) -> list[str]:
+        """Begin at the beginning. Returns the lines that were not read before, where a copy holds them."""
+        told = f"{self._path.name} was cut or replaced after {self._offset:,} bytes, and is read from its beginning"
+        lines, missing = [], "; what was added right before may be missing"
+        for path in self._path.parent.glob(f"{escape(self._path.name)}?*"):
+            with suppress(OSError), open_file(path) as copy:
+                if self._is_known(copy):
+                    lines, missing = lines + self._rest(copy), ""
+        self._tell(told + missing)
+        self._offset, self._last, self._pending = 0, b"", b""
+        return lines
 
-    def _is_another(self, handle, file: tuple[int, int], size: int) -> bool:
-        """True for a new file under the old name. An inode is soon reused, so the bytes read last must be there too."""
-        if file != self._file or size < self._offset:
-            return True
+    def _is_known(self, handle: BinaryIO) -> bool:
+        """True where the bytes that were read last are still in their place."""
         handle.seek(self._offset - len(self._last))
-        return handle.read(len(self._last)) != self._last
+        return handle.read(len(self._last)) == self._last
+
+    def _rest(self, handle: BinaryIO) -> list[str]:
+        lines: list[str] = []
+        while chunk := handle.read(CHUNK_BYTES):
+            lines += self._take(chunk)
+        return lines
 
     def _take(self, chunk: bytes) -> list[str]:
         self._offset += len(chunk)
         self._last = (self._last + chunk)[-64:]
-        *lines, self._pending = (self._pending + chunk).split(b"\n")
+        *lines, self._pending = (self._pending + chunk.replace(b"\0", b"")).split(b"\n")
         if len(self._pending) > LINE_BYTES:
             self._pending = _visible(self._pending)[:LINE_BYTES]
         return [_clean(line) for line in lines if self._holding in line]

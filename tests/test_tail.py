@@ -1,3 +1,4 @@
+import os
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -94,6 +95,34 @@ def test_a_recreated_file_is_read_from_its_beginning_even_when_it_has_grown(log:
     log.write_bytes(grown)
 
     assert reader.read() == grown.decode().splitlines()
+
+
+def test_a_file_that_was_cut_under_a_writer_who_does_not_append_is_read_behind_the_hole(log: Path):
+    reader = LineReader(log)
+    with log.open("wb", buffering=0) as writer:  # as prime-rl's launcher opens the logs of its components
+        writer.write(b"one\n" * 500_000)
+        reader.read()
+
+        os.truncate(log, 0)
+        writer.write(b"two\n")
+
+    assert reader.read() == ["two"]
+
+
+def test_what_was_added_before_a_file_was_rotated_is_read_from_its_copy(log: Path):
+    told = []
+    reader = LineReader(log, tell=told.append)
+    append(log, b"one\ntw")
+    append(log.with_name("other.log"), b"one\ntw and else\n")
+    assert reader.read() == ["one"]
+
+    append(log, b"o\nthree\n")
+    log.with_name("a.log.1").write_bytes(log.read_bytes())
+    log.write_bytes(b"four\n")
+
+    assert reader.read() == ["two", "three", "four"]
+    assert len(told) == 1
+    assert reader.read() == []
 
 
 def test_a_file_that_appears_later_is_read(log: Path):

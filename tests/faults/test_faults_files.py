@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from disks import full, needs_mount, read_only, small_disk
 from evidence import Expected, Fault, refusal
@@ -274,6 +275,54 @@ def test_the_metrics_are_damaged(fault: Fault, directory: Path, damage: Callable
 
     fault.check(run)
     assert before <= {step.step for step in run.history.steps}
+
+
+def rotated(path: Path) -> None:
+    shutil.copyfile(path, path.with_name(f"{path.name}.1"))
+    truncated(path)
+
+
+def edited(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(b"# looked at\n" + path.read_bytes())
+    copy.replace(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_lossless"),
+    [
+        pytest.param(damage, lossless, marks=pytest.mark.fault(f"file of metrics: {name} between two looks", expected))
+        for name, damage, lossless, also in (
+            ("copied and truncated (logrotate)", rotated, True, "none lost"),
+            ("truncated", truncated, False, "the supervisor's log says so"),
+            ("edited", edited, True, "none lost"),
+        )
+        for expected in [Expected(State.RUNNING, steps=4, also=f"no step twice, {also}")]
+    ],
+)
+def test_the_metrics_are_rotated(fault: Fault, directory: Path, damage: Callable[[Path], None], is_lossless: bool):
+    run = launch(toy_plan(directory, **GOING))
+    after_steps(run, 2)
+    metrics, supervisor, engine = directory / METRICS, supervisor_of(run), trainer_of(run)
+
+    supervisor.suspend()
+    known = metrics.read_text().count("\n")
+    eventually(lambda: metrics.read_text().count("\n") > known + 2)
+    engine.suspend()
+    eventually(lambda: engine.status() == psutil.STATUS_STOPPED)
+    known = metrics.read_text().count("\n")
+    damage(metrics)
+    engine.resume()
+    supervisor.resume()
+    eventually(lambda: run.history and run.history.last.step > known + 2)
+
+    steps = [json.loads(line)["step"] for line in run.files.steps.read_text().splitlines()]
+    told = [line for line in run.tail("supervisor", 50) if "metrics.jsonl was cut or replaced" in line]
+    fault.note(f"{len(steps)} steps up to step {steps[-1]}; {told[-1:]}")
+    fault.check(run)
+    assert len(steps) == len(set(steps))
+    assert (steps == list(range(len(steps)))) == is_lossless
+    assert told
 
 
 @pytest.mark.fault("file of metrics: cannot be read for a moment", Expected(State.RUNNING, steps=4))
