@@ -26,7 +26,7 @@ OFFLINE = "set wandb.mode to offline (`wandb sync` sends the run later) or to of
 PROBLEMS = {
     "absent": ("the package wandb is not installed", f"{sys.executable} -m pip install 'rlguide[wandb]', or {OFFLINE}"),
     "missing": (
-        "there is no W&B key: neither in WANDB_API_KEY, nor in the netrc file for {host}, nor in W&B's settings",
+        "there is no W&B key for {host}: neither in WANDB_API_KEY, nor in the netrc file, nor in W&B's settings",
         f"log in with `wandb login` in a terminal, or {OFFLINE}",
     ),
     "malformed": (
@@ -42,11 +42,11 @@ PROBLEMS = {
         f"take a new key from your W&B settings page, or {OFFLINE}",
     ),
     "page": (
-        "{host} answers with something that is not W&B's, perhaps a login page of this network",
+        "{address} answers with something that is not W&B's, perhaps a login page of this network",
         f"open it in a browser, or correct WANDB_BASE_URL, or {OFFLINE}",
     ),
     "late": ("{host} does not answer in time, so that the account of the W&B key is not known", OFFLINE),
-    "unreachable": ("{host} cannot be reached: {told}", f"check network and proxy, or {OFFLINE}"),
+    "unreachable": ("W&B cannot be reached at {address}: {told}", f"check network and proxy, or {OFFLINE}"),
     "trouble": ("{host} cannot say whose W&B key it is ({told})", f"try again later, or {OFFLINE}"),
     "refused": ("wandb refuses the key from {source}: {told}", f"set another key, or {OFFLINE}"),
 }

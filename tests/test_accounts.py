@@ -99,6 +99,27 @@ def test_without_a_key_nobody_is_asked(wandb: Stub, tmp_path: Path):
     assert wandb.seen == []
 
 
+@pytest.mark.parametrize("address", [None, "https://api.wandb.ai", "https://api.forge.coreweave.com"])
+def test_the_service_has_the_one_name_that_people_know_at_whatever_address_it_is_asked(
+    wandb: Stub, monkeypatch: pytest.MonkeyPatch, address: str | None
+):
+    monkeypatch.delenv("WANDB_BASE_URL")
+    if address:
+        monkeypatch.setenv("WANDB_BASE_URL", address)
+
+    assert refusal().startswith("there is no W&B key for wandb.ai: ")
+
+
+def test_the_address_is_told_where_it_is_what_cannot_be_reached(wandb: Stub, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_API_KEY", ANNA)
+    monkeypatch.setenv("WANDB_BASE_URL", "https://api.wandb.ai")
+    monkeypatch.setenv("HTTPS_PROXY", wandb.url)  # which lets nobody through
+    monkeypatch.delenv("NO_PROXY", raising=False)
+
+    assert refusal().startswith("W&B cannot be reached at api.wandb.ai: ")
+    assert {"CONNECT api.wandb.ai:443"} == set(wandb.seen)
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [

@@ -22,7 +22,10 @@ WANDB_S = 5
 PLAIN_S = 2.0
 """Seconds for the plain request that tells why wandb failed."""
 SERVICE = ("https://api.wandb.ai", "https://api.forge.coreweave.com")
-"""Names of W&B's own service; a key for one of them is one for all."""
+"""Addresses of W&B's own service, older and newer; a key for one of them is one for all."""
+KNOWN_AS = "wandb.ai"
+"""What people call that service. The wandb of prime-rl and that of rlguide ask it at different addresses, and name
+different ones for its pages."""
 
 
 def main(answer: Path) -> None:
@@ -46,7 +49,12 @@ def of_wandb(wandb: Any) -> dict[str, Any]:
     host, viewer = api.settings["base_url"], api.viewer
     source = next((source for source, key in keys(host, wandb) if key == api.api_key), "W&B")
     entity = api.settings["entity"] or viewer.entity
-    return {"user": viewer.username, "entity": entity, "source": source, "host": urlsplit(host).netloc}
+    return {"user": viewer.username, "entity": entity, "source": source, "host": known_as(host)}
+
+
+def known_as(host: str) -> str:
+    """What readers know a W&B by."""
+    return KNOWN_AS if host in SERVICE else urlsplit(host).netloc
 
 
 def keys(host: str, wandb: Any) -> Iterator[tuple[str, str | None]]:
@@ -71,7 +79,7 @@ def why(told: str, wandb: Any) -> dict[str, Any]:
         host = os.environ.get("WANDB_BASE_URL") or wandb.setup().settings.base_url
         host = host.rstrip("/")
         source, key = next(keys(host, wandb), (None, None))
-        answer = {"source": source, "host": urlsplit(host).netloc}
+        answer = {"source": source, "host": known_as(host), "address": urlsplit(host).netloc}
         if source is None:
             return answer | {"problem": "missing"}
         if key and key.split() != [key]:
