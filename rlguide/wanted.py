@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rlguide.view.written import as_toml
+
 WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -33,7 +35,7 @@ def explained(problem: Mapping[str, Any], known_keys: Iterable[str]) -> str:
         return problem["msg"].removeprefix("Value error, ")
     wanted = WANTED.get(kind, problem["msg"]).format(**problem.get("ctx", {}))
     meant = _meant([as_name(seen)]) if kind == "string_pattern_mismatch" else ""
-    return f"{key} = {seen!r}; wanted: {wanted}{meant}"
+    return f"{key} = {as_toml(seen) if isinstance(seen, list | dict) else repr(seen)}; wanted: {wanted}{meant}"
 
 
 def as_name(text: str) -> str:

@@ -1,5 +1,6 @@
 """How values are written for readers: numbers, durations, times, and tables in which numbers stand to the right."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -21,10 +22,20 @@ def is_quantity(cell: str) -> bool:
 
 
 def written(value: object) -> str:
-    """A value as a cell shows it."""
+    """A value as a cell shows it; lists and tables as a configuration file has them."""
     if isinstance(value, float):
         return f"{value:g}"
-    return ABSENT if value is None else str(value)
+    return ABSENT if value is None else as_toml(value) if isinstance(value, list | dict) else str(value)
+
+
+def as_toml(value: object) -> str:
+    """A value as TOML has it on one line; what is not set is left out."""
+    if isinstance(value, dict):
+        rows = [(key, as_toml(item)) for key, item in value.items() if item is not None]
+        return f"{{{', '.join(f'{key} = {item}' for key, item in rows if item != '{}')}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(as_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
 
 
 def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
