@@ -74,10 +74,13 @@ class _Versioned(BaseModel):
 
 
 def _where_it_is(record: RunRecord, directory: Path) -> RunRecord:
-    """A run is called like its directory, also when that was copied or renamed."""
+    """A run is called like its directory, also when that was copied or renamed.
+
+    A recorded run that ships names its directory relative to itself: it is at home wherever it lies.
+    """
     made_in = record.plan.directory
     plan = record.plan.model_copy(update={"directory": directory})
-    moved = {} if absolute(made_in) == directory else {"made_in": made_in}
+    moved = {"made_in": made_in} if made_in.is_absolute() and absolute(made_in) != directory else {}
     return record.model_copy(update={"name": directory.name, "plan": plan, **moved})
 
 

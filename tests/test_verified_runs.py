@@ -7,7 +7,10 @@ import nbformat
 import pytest
 from test_docs import anchors, prose
 
-from rlguide.records import Evaluation, RunRecord, StepRecord
+from rlguide.paths import RunFiles
+from rlguide.records import Evaluation, RunRecord, State, StepRecord
+from rlguide.run import attach, list_runs
+from rlguide.store import read_record
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "verified-runs"
 PAGE = FOLDER / "README.md"
@@ -121,6 +124,21 @@ def test_links_lead_somewhere(path: Path):
 
 def test_the_configuration_to_repeat_a_run_is_the_one_that_ran(record: RunRecord):
     assert (RUN / "config.toml").read_text("utf-8") == record.plan.files["config.toml"]
+
+
+def test_the_recorded_run_is_listed_as_any_other_and_not_as_one_that_was_moved(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RLGUIDE_OUTPUTS", str(FOLDER))
+
+    (listed,) = list_runs()
+    status = attach(RUN.name).status
+
+    assert (listed.name, listed.problem, listed.state) == (RUN.name, None, State.SUCCEEDED)
+    assert (status.reason, status.plan.directory) == (None, RUN)
+
+
+@pytest.mark.parametrize("path", sorted(RUN.rglob("run.json")), ids=lambda path: path.parent.name)
+def test_a_recorded_run_is_at_home_where_it_lies(path: Path):
+    assert read_record(RunFiles(path.parent)).made_in is None
 
 
 def test_the_evidence_is_small():
