@@ -2,13 +2,14 @@
 
 import platform
 import subprocess
+import sys
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 from rlguide import probe
 from rlguide.paths import PACKAGE, is_project_root
-from rlguide.records import Provenance
+from rlguide.records import Plan, Provenance
 
 PACKAGES = ("rlguide", "torch", "transformers", "trl", "verifiers", "vllm", "flash-attn", "datasets", "papermill")
 """Distributions that decide what a run or a notebook does."""
@@ -17,8 +18,11 @@ CPUINFO = Path("/proc/cpuinfo")
 """Where Linux says what its processor is called; psutil and `platform` do not know."""
 
 
-def provenance() -> Provenance:
+def provenance(plan: Plan | None = None) -> Provenance:
     """Versions, commit, hardware and date of this moment.
+
+    With the `plan` of a run whose programs are in a virtual environment of their own, as with prime-rl, also the
+    release of the engine and the versions there, with its name in brackets.
 
     >>> provenance().packages["rlguide"]  # doctest: +SKIP
     '0.1.0'
@@ -26,7 +30,7 @@ def provenance() -> Provenance:
     commit, modified = commit_of(PACKAGE.parent)
     machine = probe.machine()
     return Provenance(
-        packages={name: found for name in PACKAGES if (found := _version(name))},
+        packages=_versions(sys.path) | (_of_engine(plan) if plan else {}),
         python=platform.python_version(),
         commit=commit,
         modified=modified,
@@ -57,11 +61,19 @@ def processor(cpuinfo: Path = CPUINFO) -> str:
     return next(names, "") or platform.processor() or platform.machine()
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def _of_engine(plan: Plan) -> dict[str, str]:
+    """Release and packages of an engine that does not share this Python's; what is not known there is left out."""
+    venv = Path(plan.processes[0].argv[0]).parent.parent
+    if venv.resolve() == Path(sys.prefix).resolve():
+        return {}
+    found = _versions([str(folder) for folder in venv.glob("lib/python*/site-packages")])
+    return {plan.engine: plan.release} | {f"{name} ({plan.engine})": version for name, version in found.items()}
+
+
+def _versions(folders: list[str]) -> dict[str, str]:
+    """Version of each of `PACKAGES` that is installed in one of these folders."""
+    found = {name: next(iter(distributions(name=name, path=folders)), None) for name in PACKAGES}
+    return {name: package.version for name, package in found.items() if package and package.version}
 
 
 def _git(root: Path, *arguments: str) -> str | None:

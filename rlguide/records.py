@@ -62,7 +62,7 @@ class Provenance(Record):
     """What something was made with: enough to tell later why a number differs."""
 
     packages: dict[str, str]
-    """Installed distributions that decide the outcome → version."""
+    """Distributions that decide the outcome → version; one of an engine's own Python has its name in brackets."""
     python: str
     commit: str | None = None
     """Commit of the checkout that rlguide runs from; `None` when it runs from none, or git cannot say."""

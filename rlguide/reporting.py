@@ -47,7 +47,7 @@ def _contents(run: Run) -> Contents:
         curve=curve,
         floors=floors,
         config=config,
-        provenance=provenance(),
+        provenance=provenance(status.plan),
         files=file_map(run).html,
         notebooks=_notebooks(run),
         log=_log(run, status),

@@ -1,5 +1,6 @@
 """What something was made with: versions without imports, the commit of a checkout, hardware, date."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,10 +8,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from toy import toy_plan
 
 import rlguide
 from rlguide.origin import commit_of, processor
-from rlguide.records import Provenance
+from rlguide.paths import RunFiles
+from rlguide.records import Plan, Provenance, RunRecord, State
+from rlguide.store import write_record
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -44,6 +48,54 @@ def test_finding_out_imports_nothing_of_what_it_names(fresh_python: Callable[[st
     code = "import rlguide, sys; rlguide.provenance(); print({'torch', 'trl', 'papermill'} & set(sys.modules))"
 
     assert fresh_python(code) == "set()\n"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Of a run of prime-rl; what is installed in its virtual environment fails when it is imported."""
+    venv = tmp_path / "prime-rl" / ".venv"
+    site = venv / "lib" / "python3.12" / "site-packages"
+    for name, version in {"torch": "2.11.0+cu128", "vllm": "0.20.2", "flash_attn": "2.8.3", "other": "1"}.items():
+        (site / name).mkdir(parents=True)
+        (site / name / "__init__.py").write_text("raise SystemExit('imported')")
+        (site / f"{name}-{version}.dist-info").mkdir()
+        (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+    (site / "transformers-5.5.0.dist-info").mkdir()  # cut off: nothing tells its version
+    made = toy_plan(tmp_path / "run")
+    launcher = made.processes[0].model_copy(update={"argv": (str(venv / "bin" / "rl"), "@", "rl.toml")})
+    release = "the guide's release, 024abb204"
+    return made.model_copy(update={"engine": "prime-rl", "release": release, "processes": (launcher,)})
+
+
+def test_a_run_of_prime_rl_names_its_release_and_what_its_own_python_has(plan: Plan):
+    found, ours = rlguide.provenance(plan).packages, rlguide.provenance().packages
+
+    assert {name: version for name, version in found.items() if name not in ours} == {
+        "prime-rl": "the guide's release, 024abb204",
+        "torch (prime-rl)": "2.11.0+cu128",
+        "vllm (prime-rl)": "0.20.2",
+        "flash-attn (prime-rl)": "2.8.3",
+    }
+    assert ours.items() <= found.items()
+
+
+def test_what_is_gone_or_shared_is_not_named_twice(plan: Plan, tmp_path: Path):
+    shutil.rmtree(tmp_path / "prime-rl")
+    ours = rlguide.provenance().packages
+
+    assert rlguide.provenance(plan).packages == ours | {"prime-rl": plan.release}
+    assert rlguide.provenance(toy_plan(tmp_path / "run")).packages == ours
+
+
+def test_a_report_names_what_the_engine_of_its_run_was_made_of(plan: Plan, tmp_path: Path):
+    files = RunFiles(tmp_path / "run")
+    files.directory.mkdir()
+    write_record(files, RunRecord(name="run", plan=plan, state=State.FAILED, created_at="2026-11-30T12:00:00+00:00"))
+
+    page = rlguide.report(files.directory).read_text()
+
+    assert "torch (prime-rl)" in page
+    assert "2.11.0+cu128" in page
 
 
 def test_a_record_survives_json():
