@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from rlguide import checks
+from rlguide.asking import Finding
 from rlguide.checkout import checkout_place, difference_page, reason_against, venv_python
 from rlguide.errors import EngineMissing
 from rlguide.prime_rl_parts import GUIDE, GUIDE_POLICY, Home, Parts, Say, Work
-from rlguide.readiness import Import
 from rlguide.records import Record
 from rlguide.view.elements import Markup, View, join, notes, table, tag
 from rlguide.view.written import table as written_table
@@ -52,7 +52,7 @@ class Installation(View):
     """What was found and done, or what would be."""
 
     parts: tuple[Part, ...]
-    imports: Mapping[str, Import]
+    imports: Mapping[str, Finding]
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +96,7 @@ def install(
 def _embedded(engine: str) -> Installation:
     """What an engine that comes with rlguide is made of. Raises `EngineMissing` when something cannot be imported."""
     report = checks.require("packages", engine=engine)
-    imports = {check.title: Import(True, check.seen) for check in report.checks}
+    imports = {check.title: Finding(check.status, check.seen) for check in report.checks}
     parts = tuple(Part(title=c.title, state="there", command="", why=c.wanted, seen=c.seen) for c in report.checks)
     rows = [(part.title, part.seen) for part in parts]
     head = f"What the engine {report.engine} imports, and from where" if rows else f"{engine} needs no packages"
@@ -123,7 +123,7 @@ def _carried_out(work: Work, *, dry_run: bool, ask: Ask | None, say: Say) -> Par
     return part(state="done", seen=work.there())
 
 
-def _shown(place: Path, parts: Sequence[Part], imports: Mapping[str, Import]) -> tuple[Markup, str]:
+def _shown(place: Path, parts: Sequence[Part], imports: Mapping[str, Finding]) -> tuple[Markup, str]:
     """The HTML and the plain form."""
     if parts[0].state == "cannot be done" and reason_against(place) is None:
         page = difference_page(place)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rlguide.asking import Finding
 from rlguide.checkout import HOME, REVISION, extras_of, reason_against, require_supported, venv_bin, venv_python
 from rlguide.checks.hub import cached, is_on_hub
 from rlguide.checks.tools import look_at_uv
@@ -22,7 +23,7 @@ from rlguide.engines.policy import find_policy
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.files import refusals_told
 from rlguide.paths import absolute, outputs_root
-from rlguide.readiness import ENVIRONMENT, PARTS, Import, problem_of, try_imports
+from rlguide.readiness import ENVIRONMENT, PARTS, problem_of, try_imports
 from rlguide.records import Status
 from rlguide.redact import redacted
 from rlguide.tail import LineReader, last_lines
@@ -87,10 +88,10 @@ class Parts:
         self.checkout, self.say, self.home = checkout, say, home
         self.policy = find_policy(policy)
         self.wheel, self.sha256 = (_address(wheel), None) if wheel else (home.wheel, home.sha256)
-        self._imports: dict[str, Import] | None = None
+        self._imports: dict[str, Finding] | None = None
 
     @property
-    def imports(self) -> dict[str, Import]:
+    def imports(self) -> dict[str, Finding]:
         """How the imports go; looked at anew after every command."""
         if self._imports is None:
             self._imports = try_imports(self.checkout)
@@ -252,7 +253,7 @@ class Parts:
 
     # ------------------------------------------------------------------------------------------------ underneath
 
-    def _found(self, *modules: str) -> dict[str, Import]:
+    def _found(self, *modules: str) -> dict[str, Finding]:
         return {module: self.imports[module] for module in modules}
 
     def _log(self, name: str) -> Path:

@@ -2,16 +2,18 @@
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from rlguide.asking import Finding
 from rlguide.checkout import revision_of, venv_python
-from rlguide.child import answer_of
 from rlguide.errors import EngineMissing
 from rlguide.files import write_atomically
-from rlguide.paths import PACKAGE, outputs_root
+from rlguide.import_trial import ImportTrial
+from rlguide.paths import outputs_root
+from rlguide.records import Status
 
 ENVIRONMENT = "reverse_text"
 PARTS = ("flash_attn", "verifiers", "vllm", "prime_rl.entrypoints.rl")
@@ -26,41 +28,23 @@ LIMIT_S = 300.0
 """Seconds for all imports. Warm it takes a few; the first ones after an installation are compiled meanwhile."""
 
 
-class Import(NamedTuple):
-    """How importing one module went."""
-
-    is_there: bool
-    seen: str
-    """Version and file, or what went wrong."""
-
-
-def try_imports(checkout: Path, modules: Sequence[str] = MODULES) -> dict[str, Import]:
-    """Import each module in the checkout's virtual environment; a crash there is an answer, not a crash here."""
+def try_imports(checkout: Path) -> dict[str, Finding]:
+    """How importing each of `MODULES` in the checkout's virtual environment goes; a crash there is none here."""
     python = venv_python(checkout)
+    trial = ImportTrial(MODULES, python=python, limit_s=LIMIT_S)
     try:
-        argv = [python, "-P", PACKAGE / "programs" / "try_imports.py", *modules]
-        answer = answer_of(argv, limit_s=LIMIT_S) if python.exists() else None
+        if python.exists():
+            return {module: trial.find(module) for module in MODULES}
+        problem = f"there is no virtual environment in {checkout / '.venv'}"
     except OSError as error:
-        return dict.fromkeys(modules, Import(False, f"{python} cannot be started: {error}"))
-    if answer is None:
-        return dict.fromkeys(modules, Import(False, f"there is no virtual environment in {checkout / '.venv'}"))
-    lines = (line for line in answer.out.splitlines() if line.startswith('{"module"'))  # Python's start may print, too
-    told = {row["module"]: row for row in map(json.loads, lines)}
-    end = f"still importing after {LIMIT_S:.0f} s" if answer.code is None else f"Python ended ({answer.code})"
-    return {module: _judged(told.get(module), end, answer.said) for module in modules}
+        problem = f"{python} cannot be started: {error}"
+    return dict.fromkeys(MODULES, Finding(Status.FAIL, problem))
 
 
-def _judged(row: dict[str, str] | None, end: str, said: str) -> Import:
-    if row is None:
-        return Import(False, f"not tried: {end} before: {said}")
-    if "seconds" in row:  # only a module that was imported has them
-        return Import(True, f"{row['version']} from {row['file']}".strip())
-    return Import(False, row.get("error") or f"{end} while importing it: {said}")
-
-
-def problem_of(imports: dict[str, Import]) -> str | None:
+def problem_of(imports: Mapping[str, Finding]) -> str | None:
     """The first module that cannot be imported, and why; `None` when all can."""
-    return next((f"{module}: {found.seen}" for module, found in imports.items() if not found.is_there), None)
+    failed = (f"{module}: {found.seen}" for module, found in imports.items() if found.status is not Status.PASS)
+    return next(failed, None)
 
 
 def require_ready(checkout: Path) -> None:

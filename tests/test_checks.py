@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from fake_torch import FOR_CUDA_12_8, torch_says
 
-from rlguide import gpus
+from rlguide import gpus, import_trial
 from rlguide.asking import Finding, Question, ask, once
 from rlguide.checks import check_machine, hardware, require, software
-from rlguide.checks.software import ImportTrial
 from rlguide.config import RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
+from rlguide.import_trial import ImportTrial
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import TorchBuild, torch_build, torch_folder
@@ -70,9 +70,9 @@ def test_the_time_of_a_run_follows_the_speed_of_the_processor(monkeypatch: pytes
     trial = ImportTrial(["torch"])
 
     for work_s, told in ((0.01, 1), (0.1, 10), (0.001, 0.1), (None, None), (0, None)):
-        monkeypatch.setattr(software, "REFERENCE_WORK_S", 0.01)
+        monkeypatch.setattr(import_trial, "REFERENCE_WORK_S", 0.01)
         monkeypatch.setattr(trial, "answers", lambda work_s=work_s: ({"torch": {"work_s": work_s}}, ""))
-        assert software.slowness(trial) == pytest.approx(told)
+        assert import_trial.slowness(trial) == pytest.approx(told)
 
 
 def test_the_trial_of_torch_tells_how_long_a_piece_of_work_takes():
@@ -245,10 +245,9 @@ def test_a_package_that_leaves_a_program_behind_or_never_loads_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(software, "IMPORT_DEADLINE_S", 3)
     package(tmp_path, "leaves_one", "import subprocess; subprocess.Popen(['sleep', '60'])")
     package(tmp_path, "hangs", "import time; time.sleep(60)")
-    trial = ImportTrial(["leaves_one", "hangs", "after"])
+    trial = ImportTrial(["leaves_one", "hangs", "after"], limit_s=3)
 
     assert trial.find("leaves_one").status is PASS
     assert "still importing after 3 s while importing it" in trial.find("hangs").seen

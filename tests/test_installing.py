@@ -24,6 +24,7 @@ from rlguide.errors import ConfigError, EngineMissing
 from rlguide.installing import Installation, install
 from rlguide.prime_rl_parts import GUIDE_POLICY, Home
 from rlguide.readiness import MODULES, require_ready
+from rlguide.records import Status
 
 __all__ = ["small_disk"]
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -96,7 +97,7 @@ def test_everything_is_installed_and_verified_on_a_machine_without_anything(worl
 
     assert states(found) == [(title, "done" if title != "verification" else "there") for title in PARTS]
     assert found.is_complete
-    assert {name: seen.is_there for name, seen in found.imports.items()} == dict.fromkeys(MODULES, True)
+    assert {name: seen.status for name, seen in found.imports.items()} == dict.fromkeys(MODULES, Status.PASS)
     assert git(world.checkout, "rev-parse", "HEAD") == world.home.revision
     require_ready(world.checkout)
 
@@ -350,7 +351,7 @@ def test_a_wheel_that_was_unpacked_in_half_is_unpacked_again(world: World):
     found = world.install()
 
     assert [title for title, state in states(found) if state == "done"] == ["environment"]
-    assert found.imports["reverse_text"].is_there
+    assert found.imports["reverse_text"].status is Status.PASS
 
 
 def test_a_wheel_that_is_not_to_be_had_is_told_with_its_code_and_that_it_is_needed(world: World):

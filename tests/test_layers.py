@@ -35,6 +35,7 @@ LAYERS = (
         "probe",
         "ports",
         "gpus",
+        "import_trial",
         "links",
         "owners",
         "windows",

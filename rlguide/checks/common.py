@@ -11,9 +11,10 @@ from rlguide.checks.accounts import ANSWER_S, look_at_wandb
 from rlguide.checks.disk import Room, look_at_outputs, look_at_room
 from rlguide.checks.hub import cached, hub_cache, is_on_hub, look_at_policy, look_at_token, weights_gib
 from rlguide.checks.network import look_at_loopback, look_at_services, services
-from rlguide.checks.software import IMPORT_DEADLINE_S, ImportTrial, look_at_python
+from rlguide.checks.software import look_at_python
 from rlguide.config import TINY, RunConfig
 from rlguide.gpus import LIMIT_S
+from rlguide.import_trial import ImportTrial
 from rlguide.paths import outputs_root
 from rlguide.records import Machine
 
@@ -89,7 +90,7 @@ def of_the_machine(name: str, title: str, wanted: str, about: About, look: Calla
 def packages(trials: Iterable[ImportTrial], when: Callable[[], Finding | None] = lambda: None) -> list[Question]:
     """Imports of packages; `when` says in their place why they are not tried."""
     return [
-        Question(f"packages.{name}", name, "imports", partial(_try, trial, name, when), IMPORT_DEADLINE_S + 5)
+        Question(f"packages.{name}", name, "imports", partial(_try, trial, name, when), trial.limit_s + 5)
         for trial in trials
         for name in trial.modules
     ]

@@ -17,9 +17,9 @@ from rlguide.checks.common import (
     rooms,
 )
 from rlguide.checks.disk import Room
-from rlguide.checks.software import ImportTrial, slowness
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
+from rlguide.import_trial import ImportTrial, slowness
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
 from rlguide.torch_build import torch_build, torch_folder

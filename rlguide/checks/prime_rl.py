@@ -17,11 +17,11 @@ from rlguide.checks.common import (
 )
 from rlguide.checks.disk import Room
 from rlguide.checks.network import look_at_port
-from rlguide.checks.software import ImportTrial
 from rlguide.checks.tools import GIT, OLDEST_UV, RSYNC, SSH, TMUX, Tool, asked_by, look_at_uv
 from rlguide.child import answer_of
 from rlguide.engines.prime_rl import ROLES
 from rlguide.errors import RlguideError
+from rlguide.import_trial import ImportTrial
 from rlguide.paths import absolute
 from rlguide.records import Machine, Status
 from rlguide.torch_build import torch_build, torch_folder

@@ -1,35 +1,13 @@
-"""Checks of the software: Python, the packages of an engine, and the policy that ships with rlguide."""
+"""Checks of the software: Python, and the policy that ships with rlguide."""
 
 import json
-import os
-import signal
 import struct
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from rlguide.asking import Finding, once
-from rlguide.child import Answer, answer_of
-from rlguide.paths import PACKAGE, absolute
+from rlguide.asking import Finding
 from rlguide.records import Status
 
-IMPORT_DEADLINE_S = 60.0
-"""A cold disk can take this long to read torch and its libraries."""
-SIGNS = {
-    "undefined symbol": "it was built for another version of a package that it uses; install it again: {fix}",
-    "SIGKILL": "the system ended it: give it more memory, or raise the limit (`ulimit -a` lists limits)",
-    "MemoryError": "give it more memory, or raise the limit (`ulimit -a` lists limits)",
-    "still importing": "try again: the first time reads gigabytes; then look at what keeps disk or processor busy",
-}
-"""What the words of a failed import tell about its cause → what to do."""
-OVER = {"file", "error"}
-"""One of them stands in the answer about a module whose import is over."""
-REFERENCE_WORK_S = 0.0085
-"""What `work_s` of the trial is on the processor on which the time of a run was measured, while it checks."""
-ALIKE = 2
-"""Factor up to which two processors count as equally fast: so far, a busy moment looks like a slow processor."""
 CHECKPOINT_FILES = ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -61,88 +39,3 @@ def safetensors_length(path: Path) -> int:
         (header_length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(header_length))
     return 8 + header_length + max(entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__")
-
-
-class ImportTrial:
-    """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
-
-    `fix` says what to do about one that does not import; `homes` are the folders that a module must come from.
-    """
-
-    def __init__(
-        self,
-        modules: Sequence[str],
-        *,
-        python: Path = Path(sys.executable),
-        fix: str | None = None,
-        homes: Mapping[str, Collection[Path]] | None = None,
-    ):
-        self.modules = tuple(modules)
-        self.python = python
-        self.homes = homes or {}
-        self.fix = fix or f"{python} -m pip install 'rlguide[local]'"
-        self.answers = once(self._run)
-
-    def find(self, module: str) -> Finding:
-        """How importing `module` went. The first caller runs the child, the others wait for it."""
-        told, end = self.answers()
-        answer = told.get(module)
-        if answer is None and module != next(name for name in self.modules if not told.get(name, {}).keys() & OVER):
-            return Finding(Status.SKIP, f"not tried: {end} before")
-        if answer and answer.get("file"):
-            seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
-            if file.parent in self.homes.get(module, (file.parent,)):
-                return Finding(Status.PASS, seen)
-            return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file))
-        answer = answer or {}
-        seen = answer.get("error", f"{end} while importing it")
-        if answer.get("folders"):
-            seen = f"only a folder without code: {', '.join(answer['folders'])}"
-        origin = answer.get("origin") or self.python
-        return Finding(Status.FAIL, f"{seen} ({origin})", self._fix(seen, Path(origin)))
-
-    def _fix(self, seen: str, origin: Path) -> str:
-        if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):
-            return mend.format(fix=self.fix)
-        if in_the_way(origin):
-            return f"{origin} stands before the package: rename it, or leave its folder out of PYTHONPATH"
-        return self.fix
-
-    def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
-        """What the child said of each module, and how it ended."""
-        program = PACKAGE / "programs" / "try_imports.py"
-        answer = answer_of((self.python, "-P", program, *self.modules), limit_s=IMPORT_DEADLINE_S)
-        told: dict[str, dict[str, Any]] = {}
-        for line in answer.out.splitlines():
-            with suppress(ValueError, TypeError, KeyError):  # a word of something that Python loads at its start
-                found = json.loads(line)
-                told[found["module"]] = found
-        return told, self._end(answer)
-
-    def _end(self, answer: Answer) -> str:
-        if answer.code is None:
-            return f"still importing after {IMPORT_DEADLINE_S:.0f} s"
-        said = f" ({answer.err.strip().splitlines()[-1]})" if answer.err.strip() and answer.code > 0 else ""
-        return f"Python ended with {ended(answer.code)}{said}"
-
-
-def in_the_way(file: Path) -> bool:
-    """True for a module that is found by PYTHONPATH, before whatever is installed."""
-    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    return any(file.is_relative_to(absolute(Path(folder))) for folder in folders)
-
-
-def slowness(trial: ImportTrial) -> float | None:
-    """How much longer than in the estimates this processor takes, by the trial that imported torch; 1 for alike."""
-    work_s = trial.answers()[0].get("torch", {}).get("work_s")
-    if not work_s:
-        return None
-    factor = work_s / REFERENCE_WORK_S
-    return 1.0 if 1 / ALIKE < factor < ALIKE else factor
-
-
-def ended(code: int) -> str:
-    """How a program ended, in words."""
-    with suppress(ValueError):  # a signal without a name, and every exit code
-        return f"exit code {code} ({signal.Signals(-code).name})"
-    return f"exit code {code}"
