@@ -1,7 +1,6 @@
 """Checks judge what they see, never raise, never hang, and take "could not find out" for a doubt."""
 
-import json
-import struct
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from rlguide.checks import check_machine, hardware, require, software
 from rlguide.config import RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.import_trial import ImportTrial
+from rlguide.paths import TINY_POLICY
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import TorchBuild, torch_build, torch_folder
@@ -322,28 +322,25 @@ def test_the_machine_is_judged(finding: Finding, status: Status):
     assert finding.status is status
 
 
-def test_a_complete_checkpoint_passes_and_a_cut_or_missing_one_fails(tmp_path: Path):
-    assert software.look_at_checkpoint(tmp_path).status is FAIL
-    for name in software.CHECKPOINT_FILES:
-        (tmp_path / name).write_text("{}")
-    header = json.dumps({"__metadata__": {}, "w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
-    whole = struct.pack("<Q", len(header)) + header + bytes(16)
+@pytest.mark.parametrize(
+    ("name", "damage", "said"),
+    [
+        ("model.safetensors", lambda file: file.write_bytes(file.read_bytes()[:-1]), "model.safetensors is not whole"),
+        ("model.safetensors", Path.unlink, "there are no weights"),
+        ("tokenizer.json", Path.unlink, "there is no tokenizer"),
+        ("generation_config.json", Path.unlink, "generation_config.json is missing"),
+    ],
+)
+def test_a_whole_checkpoint_passes_and_a_cut_or_missing_file_of_it_fails(
+    tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
+):
+    folder = Path(shutil.copytree(TINY_POLICY, tmp_path / "policy"))
+    assert software.look_at_checkpoint(folder).status is PASS
 
-    (tmp_path / "model.safetensors").write_bytes(whole)
-    assert software.look_at_checkpoint(tmp_path).status is PASS
-    (tmp_path / "model.safetensors").write_bytes(whole[:-1])
-    assert software.look_at_checkpoint(tmp_path).status is FAIL
+    damage(folder / name)
 
-
-@pytest.mark.parametrize("content", [b"", b"short", bytes(8) + b"{", b"\xff" * 32])
-def test_weights_that_are_no_safetensors_file_are_a_doubt_at_least(tmp_path: Path, content: bytes):
-    for name in software.CHECKPOINT_FILES:
-        (tmp_path / name).write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(content)
-
-    (check,) = ask([question(lambda: software.look_at_checkpoint(tmp_path))])
-
-    assert check.status is not PASS
+    found = software.look_at_checkpoint(folder)
+    assert (found.status, said in found.seen) == (FAIL, True)
 
 
 def test_a_taken_processor_is_a_doubt_that_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

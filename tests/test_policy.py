@@ -23,6 +23,8 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "there are no weights"),
     "cut weights": (lambda folder: cut(folder / "model.safetensors"), "model.safetensors is not whole"),
     "empty weights": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "is not whole"),
+    "rubbish for weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 32), "is not whole"),
+    "half a header": (lambda folder: (folder / "model.safetensors").write_bytes(bytes(8) + b"{"), "is not whole"),
     "a pointer": (
         lambda folder: (folder / "model.safetensors").write_text("version of a pointer to a large file\n"),
         "is not whole",

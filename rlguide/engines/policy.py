@@ -23,14 +23,14 @@ def find_policy(name: str) -> str:
     folder = absolute(Path(name))
     if not os.path.lexists(folder) and not name.startswith((".", "/", "~")) and name.count("/") == 1:
         return name
-    problem = _problem(folder)
+    problem = problem_of(folder)
     if problem:
         hint = f"use {TINY!r}, a folder in Hugging Face format, or a Hub name such as owner/model"
         raise ConfigError(f"model.name = {name!r}: no model in that folder ({problem})", look=folder, hint=hint)
     return str(folder)
 
 
-def _problem(folder: Path) -> str | None:
+def problem_of(folder: Path) -> str | None:
     """What keeps `folder` from being a whole model in Hugging Face format."""
     try:
         kind = json.loads(read_file(folder / "config.json"))["model_type"]
@@ -43,7 +43,7 @@ def _problem(folder: Path) -> str | None:
     weights = [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]
     if not weights:
         return "there are no weights: neither *.safetensors nor pytorch_model*.bin"
-    broken = [path.name for path in weights if not _is_whole(path)]
+    broken = [path.name for path in weights if not is_whole(path)]
     if broken:
         return f"{broken[0]} is not whole: copied or downloaded in part?"
     if not any((folder / tokenizer).is_file() for tokenizer in TOKENIZERS):
@@ -51,7 +51,7 @@ def _problem(folder: Path) -> str | None:
     return None
 
 
-def _is_whole(weights: Path) -> bool:
+def is_whole(weights: Path) -> bool:
     """False for weights that were cut off, or are only a pointer to the file.
 
     A safetensors file is 8 bytes with the length of a header, the header, and the tensors, whose last byte the header
