@@ -52,7 +52,12 @@ class Needs(NamedTuple):
     """Once they are answered: how slow the processor is, 1 like the one on which estimates were measured."""
 
 
-def rooms(config: RunConfig, packages: Room) -> list[Room]:
+def questions(about: About, packages: Room, own: Iterable[Question]) -> list[Question]:
+    """All of one engine: its `own` between what every one that trains needs. Its packages go to the room `packages`."""
+    return [*files(_rooms(about.config, packages)), *own, *_elsewhere(about)]
+
+
+def _rooms(config: RunConfig, packages: Room) -> list[Room]:
     """What a run writes, and the installation of its packages where they are not there."""
     policy, is_here = config.model.name, "nothing is downloaded: the policy is here"
     download_gib = POLICY_GIB if is_on_hub(policy) and not cached(policy).is_whole else 0
@@ -100,7 +105,7 @@ def _try(trial: ImportTrial, name: str, when: Callable[[], Finding | None]) -> F
     return when() or trial.find(name)
 
 
-def elsewhere(about: About) -> list[Question]:
+def _elsewhere(about: About) -> list[Question]:
     """The policy, connections and accounts."""
     config, ask = about.config, about.ask_outside
     policy = "the tiny policy" if config.model.name == TINY else "the policy"

@@ -7,15 +7,7 @@ from pathlib import Path
 
 from rlguide.asking import Finding, Question
 from rlguide.checks import hardware
-from rlguide.checks.common import (
-    About,
-    Needs,
-    elsewhere,
-    files,
-    of_the_machine,
-    packages,
-    rooms,
-)
+from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
@@ -42,14 +34,8 @@ def needs(about: About) -> Needs:
     trials = [ImportTrial(modules, homes=OURS) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
     tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it
-    asked = [
-        *files(rooms(config, venv)),
-        *_hardware(about),
-        *packages([*trials, *tracking]),
-        *packages(beside, partial(_without_gpu, about)),
-        *elsewhere(about),
-    ]
-    return Needs(asked, lambda: slowness(trials[0]))
+    imported = [*packages([*trials, *tracking]), *packages(beside, partial(_without_gpu, about))]
+    return Needs(questions(about, venv, [*_hardware(about), *imported]), lambda: slowness(trials[0]))
 
 
 def _hardware(about: About) -> list[Question]:

@@ -6,15 +6,7 @@ from pathlib import Path
 from rlguide.asking import Finding, Question
 from rlguide.checkout import find_checkout, require_supported
 from rlguide.checks import hardware
-from rlguide.checks.common import (
-    About,
-    Needs,
-    elsewhere,
-    files,
-    of_the_machine,
-    packages,
-    rooms,
-)
+from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
 from rlguide.checks.network import look_at_port
 from rlguide.checks.tools import GIT, OLDEST_UV, RSYNC, SSH, TMUX, Tool, asked_by, look_at_uv
@@ -43,8 +35,7 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
                 0 if is_installed else INSTALL_GIB, why_none="nothing is written: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
     nothing = Finding(Status.SKIP, f"not tried: there is no {python}")
-    asked = [
-        *files(rooms(config, venv)),
+    own = [
         Question("checkout", "checkout of prime-rl", "the guide's release",
                  partial(look_at_checkout, config.prime_rl.checkout)),
         Question("venv", "Python of prime-rl", "as the checkout asks", partial(look_at_target, checkout, python)),
@@ -56,9 +47,8 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
         *packages(trials, lambda: None if is_installed else nothing),
         Question(f"ports.{config.inference.port}", f"port {config.inference.port}", "free",
                  partial(look_at_port, config.inference.port, is_wish=True)),
-        *elsewhere(about),
     ]  # fmt: skip
-    return Needs(asked)
+    return Needs(questions(about, venv, own))
 
 
 def _look_at_driver(python: Path, machine: Machine) -> Finding:
