@@ -20,7 +20,7 @@ from rlguide.errors import EngineMissing
 from rlguide.family import end_tree
 from rlguide.process import MARK, identity_of
 from rlguide.records import Process
-from rlguide.redact import redact_file
+from rlguide.redact import redact_file, redacted
 from rlguide.starting import start
 
 GRACE_S = 5.0
@@ -73,11 +73,11 @@ class Answer(NamedTuple):
     @property
     def said(self) -> str:
         """In one line, for a reader: some programs tell their errors on standard output."""
-        return " ".join((self.err.strip() or self.out.strip()).split())[:200]
+        return redacted(" ".join((self.err.strip() or self.out.strip()).split()))[:200]
 
 
 def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
-    """What a short program answers within `limit_s` seconds. Raises `OSError` when it cannot be started.
+    """What a short program answers within `limit_s` seconds. Raises `OSError` when it cannot be started, or not answer.
 
     Whatever it started in its own session is killed with it; one that cannot be killed is left behind.
     Files take its output: after a kill, a pipe would be waited for as long as any descendant holds it.
@@ -99,5 +99,11 @@ def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
 
 
 def _content(file: IO[bytes]) -> str:
+    """What a program wrote. Raises `OSError` when the disk was full: what is there may be cut, or nothing."""
     file.seek(0)
-    return file.read(ANSWER_BYTES).decode(errors="replace")
+    content = file.read(ANSWER_BYTES).decode(errors="replace")
+    try:
+        os.pwrite(file.fileno(), b"\n", os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise OSError(error.errno, f"the disk for temporary files is full ({tempfile.gettempdir()})") from None
+    return content

@@ -177,7 +177,7 @@ class Place:
         if not self.cell:
             return f"{self.name} did not start"
         first = next((line for line in self.source.splitlines() if line.strip()), "")
-        return f"{self.name} stopped at cell In [{self.cell}], `{first.strip()[:80]}`"
+        return f"{self.name} stopped at cell In [{self.cell}], `{redacted(first.strip())[:80]}`"
 
 
 def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int, on_progress: Progress) -> Path:

@@ -1,12 +1,17 @@
-"""Takes secrets out of text that is about to be shown or kept. Knows secrets by the names of their variables."""
+"""Takes secrets out of text that is about to be shown or kept. Knows secrets by the names of their variables.
+
+A secret is also found in pieces: over several lines, in a frame, in colours. Not where other characters stand between
+the pieces, such as the time at the beginning of a line, nor in any form but those of `_writings`.
+"""
 
 import html
 import json
 import os
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,6 +20,16 @@ SHORTEST_SECRET = 8
 """Shorter values, such as `1` or `true`, are no secrets, and would be found all over a text."""
 SNIFF_BYTES = 2**13
 """Enough to tell text from other files, as Git does."""
+BLOCK_BYTES, OVERLAP_BYTES = 2**22, 2**16
+"""A file is read in blocks; a secret over the border of two is found when it takes no more than the overlap."""
+ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""Control sequences of ECMA-48: colours and cursor movements, window titles, single-character ones."""
+SPACES, FRAME = b" \t\r\n\v\f\0", "│".encode()
+BETWEEN = b"(?:%b|[%b]|%b)*" % (ANSI.pattern, SPACES, FRAME)
+"""What may stand between two letters of a secret that was printed in pieces."""
+Secrets = list[tuple[str, str]]
+Instead = Callable[[bytes, re.Match[bytes]], bytes]
+"""Called with the variable's name in brackets and what was found."""
 
 
 def looks_secret(name: str) -> bool:
@@ -23,24 +38,39 @@ def looks_secret(name: str) -> bool:
 
 
 def redacted(text: str, environment: Mapping[str, str] = os.environ) -> str:
-    """`text` with every secret of the environment replaced by its variable's name."""
-    for written, name in _secrets(environment):
-        text = text.replace(written, f"[{name}]")
-    return text
+    """`text` with every secret of the environment replaced by its variable's name; every line end stays."""
+    data = text.encode(errors="surrogatepass")
+    return _replaced(data, _secrets(environment), _named, "surrogatepass").decode(errors="surrogatepass")
 
 
-def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+def _replaced(data: bytes, secrets: Secrets, instead: Instead, errors: str) -> bytes:
+    """`data` with something else in place of every secret."""
+    bare = ANSI.sub(b"", data.translate(None, SPACES)).replace(FRAME, b"")
+    for letters, name in secrets:
+        if letters.encode(errors=errors) in bare:
+            pattern = BETWEEN.join(re.escape(letter.encode(errors=errors)) for letter in letters)
+            data = re.sub(pattern, partial(instead, b"[%b]" % name.encode()), data)
+    return data
+
+
+def _named(name: bytes, found: re.Match[bytes]) -> bytes:
+    return name + b"\n" * found[0].count(b"\n")
+
+
+def _secrets(environment: Mapping[str, str]) -> Secrets:
     """Every way in which a secret may be written, with its variable; the longest first, for one may begin another."""
-    return sorted(_writings(environment), key=lambda secret: -len(secret[0]))
+    return sorted(set(_writings(environment)), key=lambda secret: -len(secret[0]))
 
 
 def _writings(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Secrets as they are, and as they stand in Python, in JSON, in HTML, in a URL and in base64."""
+    """Secrets as they are, and as they stand in Python, in JSON, in HTML, in a URL and in base64, without spaces."""
     for name, value in environment.items():
         for part in (value, *value.splitlines()) if looks_secret(name) else ():  # a log holds a long key line by line
-            if len(part := part.strip()) >= SHORTEST_SECRET:
-                text = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part), quote(part, ""))
-                yield from ((way, name) for way in {*text, *_base64(part)})
+            part = part.strip()
+            text = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part), quote(part, ""))
+            for way in (*text, *_base64(part)):
+                if len(letters := "".join(way.split())) >= SHORTEST_SECRET:
+                    yield letters, name
 
 
 def _base64(secret: str) -> Iterator[str]:
@@ -53,22 +83,30 @@ def _base64(secret: str) -> Iterator[str]:
 
 
 def redact_file(path: Path) -> None:
-    """Rewrite the text file `path` without secrets, if it holds any; a file that is not there stays so.
+    """Write over every secret in the text file `path`, if it holds any; a file that is not there stays so.
 
-    It is rewritten in its place, so that a process that still appends to it goes on in the same file. Raises `OSError`.
+    No other byte changes or moves, so that nobody who appends to it meanwhile loses anything. Raises `OSError`.
     """
+    secrets = _secrets(os.environ)
     if path.is_file():
-        data = clean = path.read_bytes()
-        for written, name in _secrets(os.environ):
-            clean = clean.replace(os.fsencode(written), f"[{name}]".encode())
-        if clean != data:
-            with path.open("r+b") as file:
-                file.write(clean)
-                file.truncate()
+        with path.open("rb", buffering=0) as file:
+            for start in range(0, path.stat().st_size, BLOCK_BYTES):
+                file.seek(start)
+                block = file.read(BLOCK_BYTES + OVERLAP_BYTES)
+                if (clean := _replaced(block, secrets, _covered, "surrogateescape")) != block:
+                    with path.open("r+b") as writer:
+                        writer.seek(start)
+                        writer.write(clean)
+
+
+def _covered(name: bytes, found: re.Match[bytes]) -> bytes:
+    """As long as what was found, with the same line ends."""
+    first, *lines = (b"*" * len(line) for line in found[0].split(b"\n"))
+    return b"\n".join([name + first[len(name) :] if len(name) <= len(first) else first, *lines])
 
 
 def redact_files(*places: Path) -> None:
-    """Rewrite text files without secrets: each of `places`, or all below it; what a link points to is left alone.
+    """Write over the secrets in text files: each of `places`, or all below it; what a link points to is left alone.
 
     What cannot be read or written stays as it is, and so does a file that is no text: it would no longer be valid.
     """

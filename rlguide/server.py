@@ -18,6 +18,7 @@ from rlguide.child import TAIL_LINES, running
 from rlguide.environ import HOST
 from rlguide.environment.reward import prompt_messages
 from rlguide.errors import ServerError
+from rlguide.redact import redacted
 from rlguide.tail import last_lines
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ class Endpoint:
 
     def judge(self, response: "httpx.Response") -> None:
         """Raises `ServerError` unless this is a completion of the right model."""
+        said = redacted(response.text)[:300]
         if response.status_code != 200:
-            raise self.failure(f"the server refused a completion: {response.status_code} {response.text[:300]}")
+            raise self.failure(f"the server refused a completion: {response.status_code} {said}")
         try:
             answer = response.json()
             served, content = str(answer["model"]), answer["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError):
-            raise self.failure(f"the server's answer is no completion: {response.text[:300]!r}") from None
+            raise self.failure(f"the server's answer is no completion: {said!r}") from None
         if not isinstance(content, str):
             raise self.failure(f"the server's completion holds no text: {content!r}")
         if served.partition("@")[0] != self.model.partition("@")[0]:  # transformers adds `@main` to a Hub name
@@ -103,7 +105,7 @@ def _wait_until_ready(endpoint: Endpoint, ready_s: float) -> None:
             else:
                 if response.status_code != 503:  # 503: still loading
                     return endpoint.judge(response)
-                last = f"its last answer was 503 {response.text[:200]}"
+                last = f"its last answer was 503 {redacted(response.text)[:200]}"
         time.sleep(POLL_S)
     raise endpoint.failure(f"the server was not ready after {ready_s:.0f} s: {last}")
 

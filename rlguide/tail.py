@@ -1,7 +1,6 @@
 """Reads log files that are still being written, as whole, clean lines. Does not know what the lines mean."""
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from glob import escape
@@ -9,13 +8,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rlguide.files import open_file
-from rlguide.redact import redacted
+from rlguide.redact import ANSI, redacted
 
 CHUNK_BYTES = 2**20
 LINE_BYTES = 2**18
 """Longer lines are cut: nothing that we parse is longer, and a model may print anything."""
-ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""Control sequences of ECMA-48: colours and cursor movements, window titles, single-character ones."""
+SHOWN = 1000
+"""Characters of a line that are shown to a reader: a dozen lines of a terminal."""
+LEAD = 8
+"""Lines before those that are shown, in which a secret may begin that goes on in them."""
 
 
 class LineReader:
@@ -74,11 +75,14 @@ class LineReader:
         *lines, self._pending = (self._pending + chunk.replace(b"\0", b"")).split(b"\n")
         if len(self._pending) > LINE_BYTES:
             self._pending = _visible(self._pending)[:LINE_BYTES]
-        return [_clean(line) for line in lines if self._holding in line]
+        return [_clean(_visible(line)[:LINE_BYTES]) for line in lines if self._holding in line]
 
 
 def last_lines(path: Path, n: int) -> list[str]:
-    """The last `n` lines of a file without secrets, an incomplete one included; reads at most its last mebibyte."""
+    """The last `n` lines of a file without secrets, an incomplete one included; reads at most its last mebibyte.
+
+    Of a line with more than `SHOWN` characters the beginning is shown, and how much is left out.
+    """
     try:
         with open_file(path) as handle:
             start = max(0, handle.seek(0, os.SEEK_END) - CHUNK_BYTES)
@@ -88,15 +92,27 @@ def last_lines(path: Path, n: int) -> list[str]:
         return []
     except OSError as error:
         return [f"({path.name} cannot be read: {error.strerror})"]
-    lines = data.split(b"\n")[1 if start and b"\n" in data else 0 :]
-    if lines[-1] == b"":
-        lines.pop()
-    return [redacted(_clean(line)) for line in lines[-n:]] if n > 0 else []
+    if n <= 0 or not data:
+        return []
+    lines = data.removesuffix(b"\n").split(b"\n")
+    is_part = start > 0 and len(lines) == 1
+    if start > 0 and not is_part:
+        del lines[0]  # only its end was read
+    clean = redacted(b"\n".join(lines[-n - LEAD :]).decode(errors="surrogateescape")).encode(errors="surrogateescape")
+    return [_shown(line, is_part) for line in clean.split(b"\n")[-n:]]
+
+
+def _shown(line: bytes, is_part: bool) -> str:
+    text = _clean(_visible(line))
+    if len(text) <= SHOWN:
+        return text
+    if is_part:
+        return f"… {text[-SHOWN:]} (the end of a line of more than {CHUNK_BYTES:,} bytes)"
+    return f"{text[:SHOWN]} … ({len(text) - SHOWN:,} more characters)"
 
 
 def _clean(line: bytes) -> str:
-    text = _visible(line)[:LINE_BYTES].decode("utf-8", errors="replace")
-    return ANSI.sub("", text).replace("\0", "").rstrip("\r\n")
+    return ANSI.sub(b"", line).decode("utf-8", errors="replace").replace("\0", "").rstrip("\r\n")
 
 
 def _visible(line: bytes) -> bytes:

@@ -39,6 +39,8 @@ for path in ("engine/notes", "engine/wandb/wandb-metadata.json"):
 for key in keys.values():
     print("starting with", key, flush=True)
     sys.stderr.write(f"refused: {key}\\r")
+    for piece in ("in two writes ", key[:5], key[5:], "\\n", key[:9], "\\n  ", key[9:-3], "\\x1b[1m", key[-3:], "\\n"):
+        os.write(1, piece.encode())
 sys.stderr.flush()
 """
 """A component that tells its keys, in its log and in files."""
@@ -70,8 +72,10 @@ def watch_cmdlines(found: list[str], over: threading.Event) -> None:
 
 
 def holds_key(text: str) -> bool:
+    """True when it is there in one piece, or in several with nothing but spaces, line ends and bold type in between."""
+    whole = "".join(text.replace("\x1b[1m", "").split())
     written = (way for key in PLANTED.values() for way in (key, json.dumps(key)[1:-1], repr(key)[1:-1]))
-    return any(way in text for way in written)
+    return any("".join(way.split()) in whole for way in written)
 
 
 def files_with_keys(folder: Path) -> list[str]:
@@ -188,7 +192,7 @@ def test_an_executed_notebook_that_shows_the_keys_holds_none(tmp_path: Path, out
     executed = execute(page, run.files, Parameters(), limit_s=60, on_progress=lambda *_: None)
     rlguide.report(run)
 
-    assert "[WANDB_API_KEY] [HF_TOKEN] [MADE_UP_TOKEN]" in executed.read_text()
+    assert all(f"[{name}]" in executed.read_text() for name in PLANTED)
     assert nbformat.read(executed, as_version=4)
     assert files_with_keys(outputs) == []
 

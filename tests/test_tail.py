@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlguide.tail import CHUNK_BYTES, LINE_BYTES, LineReader, last_lines
+from rlguide.tail import CHUNK_BYTES, LINE_BYTES, SHOWN, LineReader, last_lines
 
 NOISY = (
     b"plain\r\n"
@@ -165,3 +165,32 @@ def test_the_last_lines_of_a_large_file_are_found_without_reading_it_all(log: Pa
 
     assert tracemalloc.get_traced_memory()[1] < 20 * CHUNK_BYTES
     tracemalloc.stop()
+
+
+def test_a_long_line_is_shown_as_far_as_a_terminal_shows_it(log: Path):
+    append(log, b"one\n" + b"y" * 200_000 + b"\nthree\n")
+
+    assert last_lines(log, 3) == ["one", "y" * SHOWN + " … (199,000 more characters)", "three"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_of_a_line_longer_than_what_is_read_the_end_is_shown(log: Path, end: bytes):
+    append(log, b"one\n" + b"y" * 5_000_000 + b"!" + end)
+
+    assert last_lines(log, 2) == ["… " + "y" * (SHOWN - 1) + "! (the end of a line of more than 1,048,576 bytes)"]
+
+
+def test_nothing_of_a_secret_is_shown_where_a_line_is_cut_or_the_reading_begins(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("A_KEY", secret := "hf_abcdefghijklmnop")
+    append(log, secret.encode() * (2 * CHUNK_BYTES // len(secret)))
+    (beginning,) = last_lines(log, 1)
+    append(log, b"\n" + b"y" * (SHOWN - 10) + secret.encode() + b"\n" + secret[:9].encode())
+    append(log, b"\n" + secret[9:].encode() + b"\nlast\n")
+
+    shown = [beginning, *(line for n in range(1, 5) for line in last_lines(log, n))]
+
+    pieces = [secret[at : at + 5] for at in range(len(secret) - 4)]
+    assert not [line for line in shown for piece in pieces if piece in line]
+    assert shown[-3:] == ["[A_KEY]", "", "last"]

@@ -17,7 +17,7 @@ from evidence import Expected, Fault, refusal
 from toy import ENGINE, FOREVER, after_steps, eventually, processes_below, supervisor_of, toy_plan, trainer_of
 
 from rlguide.process import is_alive
-from rlguide.records import State
+from rlguide.records import Process, State
 from rlguide.run import attach, launch, list_runs
 
 __all__ = ["small_disk"]
@@ -352,6 +352,57 @@ def test_a_log_is_truncated(fault: Fault, directory: Path):
 
     fault.note(f"its tail: {eventually(lambda: run.tail('trainer', 1))}")
     fault.check(run)
+
+
+KEY = "hf_0123456789abcdef"
+TELLER = """
+import os
+key = os.environ["HF_TOKEN"]
+for how, between in (("two writes", ""), ("two lines", "\\r\\n "), ("in a frame", " │\\n│ "), ("in bold", "\\x1b[1m")):
+    for piece in (f"│ {how} ", key[:5], between, key[5:], "\\x1b[0m │\\n"):
+        os.write(1, piece.encode())
+os.write(1, ("y" * (2**22 - 200) + key).encode())
+"""
+
+
+@pytest.mark.fault(
+    "a program prints a key in pieces, and over the border of a block",
+    Expected(State.FAILED, "teller ended", steps=0, also="not a piece of it is kept or shown"),
+)
+def test_a_key_is_printed_in_pieces(fault: Fault, directory: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_TOKEN", KEY)
+    log = ENGINE / "logs" / "teller.log"
+    teller = Process(name="teller", argv=(sys.executable, "-S", "-c", TELLER), log=log)
+
+    run = launch(toy_plan(directory, grace_s=1, others=(teller,), start_s=60))
+    run.wait(30)
+
+    kept, shown = (directory / log).read_text(), "\n".join(run.tail("teller", 10))
+    pieces = [KEY[at : at + 3] for at in range(len(KEY) - 2)]
+    left = [piece for piece in pieces if piece in kept or piece in shown]
+    fault.note(f"pieces that are left: {left or 'none'}")
+    fault.check(run)
+    assert "in a frame" in kept
+    assert not left
+
+
+@pytest.mark.fault(
+    "200 MB in one line of a log; then watch", Expected(State.FAILED, "exit code 1", steps=1, also="a screen of it")
+)
+def test_a_line_of_a_log_is_endless(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, exit_at=1, exit_code=1))
+    run.wait(30)
+    with (directory / ENGINE / "logs" / "trainer.log").open("ab") as log:
+        log.writelines(b"y" * 2**20 for _ in range(200))
+
+    argv = [sys.executable, "-c", "from rlguide.cli import main; main()", "watch", "toy"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+
+    said = next(line for line in done.stderr.splitlines() if "yyy" in line)
+    fault.note(f"{len(said)} characters: {said[:5]}…{said[-50:]}")
+    fault.check(run)
+    assert len(said) < 1200
+    assert "more than" in said
 
 
 @pytest.mark.parametrize(
