@@ -105,5 +105,6 @@ def _content(file: IO[bytes]) -> str:
     try:
         os.pwrite(file.fileno(), b"\n", os.fstat(file.fileno()).st_size)
     except OSError as error:
-        raise OSError(error.errno, f"the disk for temporary files is full ({tempfile.gettempdir()})") from None
+        told = f"nothing more can be written to {tempfile.gettempdir()} ({error.strerror})"
+        raise OSError(error.errno, told) from None
     return content

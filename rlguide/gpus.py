@@ -5,6 +5,7 @@ Never imports torch and never opens a CUDA context: some trainers refuse a GPU o
 """
 
 import csv
+import errno
 import json
 import os
 import re
@@ -50,6 +51,7 @@ PROBLEMS = {
         "no program can be started to ask NVIDIA's library ({told})",
         "look at the disk for temporary files, and at how many processes and files are allowed (ulimit -a)",
     ),
+    "full": ("{told}, so that no program can answer", "free some space, or set TMPDIR to a folder on another disk"),
     "crashed": ("NVIDIA's library crashed ({told})", SEE),
     "refused": ("NVIDIA's library refused to look ({told})", SEE),
     "unstartable": ("nvidia-smi cannot be started: {told}", "fix or remove that file; `type nvidia-smi` says where"),
@@ -137,7 +139,7 @@ def _from_library(deadline: float) -> tuple[Listing | None, bool]:
     try:
         answer = answer_of((sys.executable, "-P", PROGRAM), limit_s=_left(deadline))
     except OSError as error:
-        return _problem("unasked", error.strerror), True
+        return _problem("full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "unasked", error.strerror), True
     if answer.code is None:
         return _problem("late", f"{LIMIT_S:.0f}"), True
     try:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from checkouts import AUGUST, MIDDLE
+from disks import full
 from hostile_world import ANNA, GIB, H100, OTHER, PART, POLICY, RUN, TOKEN, World
 
 from rlguide.ports import free_port
@@ -60,6 +61,21 @@ LIBRARY = (
            lambda w: w.nvml(H100 | {"free": 40 * GIB})),
     listed("half of it is in use by a desktop", WARN, "40 of 80 GiB free",
            lambda w: w.nvml(H100 | {"free": 40 * GIB, "graphics": [1]})),
+)  # fmt: skip
+
+
+def no_room(world: World) -> None:
+    """The disk for temporary files is full."""
+    place = world.disk("size=64k")
+    temporary(world, place)
+    world.stack.enter_context(full(place))
+
+
+FULL = (
+    listed("nowhere to write the answer", WARN, "unknown: nothing more can be written to",
+           lambda w: [w.nvml(H100), no_room(w)]),
+    Case("disks", "nowhere to write what an import says", "packages.torch", WARN,
+         "nothing more can be written to", no_room),
 )  # fmt: skip
 
 
@@ -670,8 +686,8 @@ LOOPBACK = (
 )
 
 CASES = (
-    *LIBRARY, *SMI, *HOLDERS, *VARIABLE, *TWO, *DRIVER, *CORES, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE, *TOKENS,
-    *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK,
+    *LIBRARY, *FULL, *SMI, *HOLDERS, *VARIABLE, *TWO, *DRIVER, *CORES, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE,
+    *TOKENS, *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK,
 )  # fmt: skip
 
 
