@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from rlguide.asking import Finding
 from rlguide.checkout import HOME, REVISION, extras_of, reason_against, require_supported, venv_bin, venv_python
@@ -209,28 +209,22 @@ class Parts:
 
     def _verification(self) -> Work:
         rl = (str(venv_bin(self.checkout) / "rl"), "--help")
-
-        def problem() -> str | None:
-            if problem := problem_of(self.imports):
-                return problem
-            try:
-                answer = answer_of(rl, limit_s=SHORT_S)
-            except OSError as error:
-                return str(error)
-            return None if answer.code == 0 else f"{shlex.join(rl)} ended with {answer.code}: {answer.said}"
+        hint = f"move {self.checkout / '.venv'} away, then install again"
 
         def there() -> str | None:
-            return None if problem() else f"all {len(self.imports)} imports, and rl answers"
+            if problem_of(self.imports):  # which the parts before repair
+                return None
+            with refusals_told("start prime-rl", self.checkout, EngineMissing, hint=hint):
+                answer = answer_of(rl, limit_s=SHORT_S)
+            if answer.code != 0:
+                cannot(f"{shlex.join(rl)} ended with {answer.code}: {answer.said}")
+            return f"all {len(self.imports)} imports, and rl answers"
 
-        def act() -> None:
-            hint = f"move {self.checkout / '.venv'} away, then install again"
-            raise EngineMissing(f"prime-rl cannot start: {problem()}", look=self.checkout, hint=hint)
+        def cannot(problem: str | None) -> NoReturn:
+            raise EngineMissing(f"prime-rl cannot start: {problem}", look=self.checkout, hint=hint)
 
-        def require() -> None:
-            if problem_of(self.imports) is None:  # with another problem than those that the parts before repair
-                act()
-
-        return Work("verification", "by the Python that will train", (rl,), there, act, require)
+        why = "by the Python that will train"
+        return Work("verification", why, (rl,), there, lambda: cannot(problem_of(self.imports)))
 
     def _policy(self) -> Work:
         commands = ((str(venv_bin(self.checkout) / "hf"), "download", self.policy),)
