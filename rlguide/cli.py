@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -76,7 +76,8 @@ def doctor(
     """
     try:
         asked = load_config(source or checks.preset_for(engine), {"wandb_mode": wandb_mode})
-        report = checks.check_machine(engine, config=asked, only=only or (), network=network)
+        with nullcontext() if as_json else progress.waiting("looking at this machine …"):
+            report = checks.check_machine(engine, config=asked, only=only or (), network=network)
     except ConfigError as error:  # 1 would mean that it runs here
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(CANNOT) from None

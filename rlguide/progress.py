@@ -4,6 +4,7 @@ For the command line only.
 """
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,31 @@ from rlguide.view.written import number
 
 Advance = Callable[[str, int, int], None]
 """Called with what is going on, how much is done, and how much there is in all."""
+MOMENT_S = 0.5
+"""What is over sooner needs no word."""
+
+
+@contextmanager
+def waiting(told: str) -> Iterator[None]:
+    """Shows one line on a terminal while the block takes longer than a moment, and erases it in the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_tell_until, args=(over, told))
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _tell_until(over: threading.Event, told: str) -> None:
+    if not over.wait(MOMENT_S):
+        print(told, end="", file=sys.stderr, flush=True)
+        over.wait()
+        print(f"\r{' ' * len(told)}\r", end="", file=sys.stderr, flush=True)
 
 
 @contextmanager
