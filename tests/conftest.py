@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 NEEDS_LOCAL = (
     "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation",
     "form", "gpus", "headless", "hostile_machines", "import_cost", "links", "live", "plots",
-    "progress", "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "verified_runs", "warm_start", "words",
-    "workflows",
+    "progress", "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "verified_runs", "warm_start",
+    "words", "workflows",
 )  # fmt: skip
 """Test modules, beside those that train, that need the packages of the extras `local` and `notebooks`."""
 ONCE = ("installing", "makefile", "prime_rl_runs", "prime_rl_stand_in", "wheel")
