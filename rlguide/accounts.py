@@ -23,6 +23,7 @@ ANY = "*"
 MARK = "W&B: "
 """How the note of a plan begins that names the account."""
 OFFLINE = "set wandb.mode to offline (`wandb sync` sends the run later) or to off"
+NEW_KEY = f"take a new key from your W&B settings page, or {OFFLINE}"
 PROBLEMS = {
     "absent": ("the package wandb is not installed", f"{sys.executable} -m pip install 'rlguide[wandb]', or {OFFLINE}"),
     "missing": (
@@ -33,14 +34,8 @@ PROBLEMS = {
         "the W&B key from {source} holds a space or a line break",
         "set it again without, or unset it to use your saved login",
     ),
-    "rejected": (
-        "{host} does not accept the W&B key from {source} ({told})",
-        f"take a new key from your W&B settings page, or {OFFLINE}",
-    ),
-    "nobody": (
-        "{host} knows no account for the W&B key from {source}",
-        f"take a new key from your W&B settings page, or {OFFLINE}",
-    ),
+    "rejected": ("{host} does not accept the W&B key from {source} ({told})", NEW_KEY),
+    "nobody": ("{host} knows no account for the W&B key from {source}", NEW_KEY),
     "page": (
         "{address} answers with something that is not W&B's, perhaps a login page of this network",
         f"open it in a browser, or correct WANDB_BASE_URL, or {OFFLINE}",
