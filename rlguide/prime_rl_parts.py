@@ -99,11 +99,8 @@ class Parts:
 
     def work(self) -> Iterator[Work]:
         """The parts, in their order; each is made when the one before is done."""
-        yield self._source()
-        yield self._packages()
-        yield self._environment()
-        yield self._verification()
-        yield self._policy()
+        parts = (self._source, self._packages, self._environment, self._verification, self._policy)
+        return (part() for part in parts)
 
     # ---------------------------------------------------------------------------------------------------- source
 
@@ -187,9 +184,8 @@ class Parts:
             try:
                 self._run("environment", *commands)
             except EngineMissing as error:
-                self.say(
-                    f"{error.message.splitlines()[0]}\nunpacking the wheel instead, as the guide does: {self.wheel}"
-                )
+                self.say(error.message.splitlines()[0])
+                self.say(f"unpacking the wheel instead, as the guide does: {self.wheel}")
                 self._unpack(python)
             if problem := problem_of(self._found(ENVIRONMENT)):
                 raise EngineMissing(f"the wheel is installed, and yet: {problem}", look=python.parent.parent)

@@ -252,8 +252,8 @@ def _given(**table: Any) -> dict[str, Any]:
 def _orchestrator(config: RunConfig) -> dict[str, Any]:
     orchestrator, port = config.orchestrator, config.inference.port
     sampling = orchestrator.train.sampling
-    samples = {"max_completion_tokens": sampling.max_completion_tokens}
-    samples |= _given(temperature=None if sampling.temperature == 1 else sampling.temperature)
+    temperature = None if sampling.temperature == 1 else sampling.temperature
+    samples = _given(max_completion_tokens=sampling.max_completion_tokens, temperature=temperature)
     ours = _texts("train") if _has_our_texts(config) else {}
     return {
         "batch_size": orchestrator.batch_size,
