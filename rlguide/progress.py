@@ -6,6 +6,7 @@ For the command line only.
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -24,17 +25,14 @@ MOMENT_S = 0.5
 @contextmanager
 def waiting(told: str) -> Iterator[None]:
     """Shows one line on a terminal while the block takes longer than a moment, and erases it in the end."""
-    if not sys.stderr.isatty():
-        yield
-        return
     over = threading.Event()
-    thread = threading.Thread(target=_tell_until, args=(over, told))
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        if sys.stderr.isatty():
+            pool.submit(_tell_until, over, told)
+        try:
+            yield
+        finally:
+            over.set()
 
 
 def _tell_until(over: threading.Event, told: str) -> None:

@@ -8,8 +8,9 @@ import importlib.util
 from pathlib import Path
 from typing import NamedTuple
 
+from rlguide.asking import Finding
 from rlguide.child import answer_of
-from rlguide.records import Machine
+from rlguide.records import Machine, Status
 
 ANSWER_S = 4.0
 FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
@@ -25,13 +26,6 @@ class TorchBuild(NamedTuple):
     """`None` for a build without CUDA."""
     hip: str | None = None
     """Version of ROCm, for AMD's GPUs."""
-
-
-class Refusal(NamedTuple):
-    """Why torch cannot compute on NVIDIA's GPUs here, and what to do about it."""
-
-    why: str
-    fix: str
 
 
 def torch_build(folder: Path | None) -> TorchBuild | None:
@@ -58,25 +52,25 @@ def torch_folder(python: Path | None = None) -> Path | None:
     return Path(told).parent if told else None
 
 
-def refusal(build: TorchBuild, machine: Machine, *, install: str = INSTALL) -> Refusal | None:
-    """What keeps `build` from the GPUs of `machine`, `None` where nothing is known to; `install` brings another build.
+def look_at_build(build: TorchBuild, machine: Machine, *, install: str = INSTALL) -> Finding:
+    """Whether `build` computes on the GPUs of `machine`: a figure such as 535+ does not say. `install` brings another.
 
     Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
     """
     if build.cuda is None:
         made_for = "AMD's GPUs" if build.hip else "processors only"
-        return Refusal(f"torch {build.version} is made for {made_for}", install)
-    if machine.cuda and machine.cuda[0] < build.cuda[0]:
-        return compared(build, machine)
-    return None
-
-
-def compared(build: TorchBuild, machine: Machine) -> Refusal:
-    """The CUDA of `build` and of the driver, both known, and what to do where that of the driver is lower."""
-    driver, wanted = machine.driver or "(version unknown)", dotted(build.cuda)
-    why = f"driver {driver} runs CUDA up to {dotted(machine.cuda)}, torch {build.version} is made for {wanted}"
+        return Finding(Status.FAIL, f"torch {build.version} is made for {made_for}", install)
+    if machine.cuda is None:
+        seen = f"torch {build.version} needs CUDA {dotted(build.cuda)}; which one the driver can run is unknown"
+        return Finding(Status.WARN, seen, "compare with the CUDA version in the heading of `nvidia-smi`")
+    seen = f"driver {machine.driver or '(version unknown)'} runs CUDA up to {dotted(machine.cuda)}, "
+    seen += f"torch {build.version} is made for {dotted(build.cuda)}"
     fix = f"renew NVIDIA's driver, or install a torch made for CUDA {dotted(machine.cuda)} or earlier"
-    return Refusal(why, fix)
+    if machine.cuda >= build.cuda:
+        return Finding(Status.PASS, seen)
+    if machine.cuda[0] == build.cuda[0]:
+        return Finding(Status.WARN, f"{seen}: works in most cases", fix)
+    return Finding(Status.FAIL, seen, fix)
 
 
 def dotted(version: tuple[int, int]) -> str:

@@ -12,7 +12,7 @@ from fake_torch import FOR_CUDA_12_8, torch_says
 
 from rlguide import gpus, import_trial
 from rlguide.asking import Finding, Question, ask, once
-from rlguide.checks import check_machine, hardware, require, software
+from rlguide.checks import check_machine, hardware, hub, require
 from rlguide.config import RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.import_trial import ImportTrial
@@ -315,7 +315,6 @@ def machine(**changes: object) -> Machine:
         (hardware.look_at_gpus(machine(), RunConfig()), PASS),
         (hardware.look_at_gpus(machine(gpus=(Gpu(index=0, name="X"),)), RunConfig()), WARN),
         (hardware.look_at_gpus(machine(gpu_problem="nvidia-smi did not answer"), RunConfig()), WARN),
-        (software.look_at_python(), PASS),
     ],
 )
 def test_the_machine_is_judged(finding: Finding, status: Status):
@@ -335,11 +334,11 @@ def test_a_whole_checkpoint_passes_and_a_cut_or_missing_file_of_it_fails(
     tmp_path: Path, name: str, damage: Callable[[Path], object], said: str
 ):
     folder = Path(shutil.copytree(TINY_POLICY, tmp_path / "policy"))
-    assert software.look_at_checkpoint(folder).status is PASS
+    assert hub.look_at_checkpoint(folder).status is PASS
 
     damage(folder / name)
 
-    found = software.look_at_checkpoint(folder)
+    found = hub.look_at_checkpoint(folder)
     assert (found.status, said in found.seen) == (FAIL, True)
 
 

@@ -1,5 +1,6 @@
 """What the engines need alike, as questions; nothing is looked at until they are asked."""
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,12 +12,11 @@ from rlguide.checks.accounts import ANSWER_S, look_at_wandb
 from rlguide.checks.disk import Room, look_at_outputs, look_at_room
 from rlguide.checks.hub import cached, hub_cache, is_on_hub, look_at_policy, look_at_token, weights_gib
 from rlguide.checks.network import look_at_loopback, look_at_services, services
-from rlguide.checks.software import look_at_python
 from rlguide.config import TINY, RunConfig
 from rlguide.gpus import LIMIT_S
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import outputs_root
-from rlguide.records import Machine
+from rlguide.records import Machine, Status
 
 WANDB_DEADLINE_S = ANSWER_S + 0.5
 NETWORK_DEADLINE_S = 8.0
@@ -73,7 +73,7 @@ def _rooms(config: RunConfig, packages: Room) -> list[Room]:
 def files(rooms: Sequence[Room]) -> list[Question]:
     """Python, and what is written where."""
     return [
-        Question("python", "Python", "3.11 to 3.13", look_at_python),
+        Question("python", "Python", "3.11 to 3.13", _look_at_python),
         Question("outputs", "outputs folder", "writable", look_at_outputs),
         *(
             Question(
@@ -85,6 +85,12 @@ def files(rooms: Sequence[Room]) -> list[Question]:
             for room in rooms
         ),
     ]
+
+
+def _look_at_python() -> Finding:
+    good = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    seen = f"{sys.version.split()[0]} at {sys.executable}"
+    return Finding(Status.PASS if good else Status.WARN, seen, "make the virtual environment with Python 3.11 to 3.13")
 
 
 def of_the_machine(name: str, title: str, wanted: str, about: About, look: Callable[[Machine], Finding]) -> Question:

@@ -9,7 +9,7 @@ from rlguide.errors import Busy, ConfigError, LaunchError
 from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
-from rlguide.torch_build import INSTALL, TorchBuild, compared, dotted, refusal
+from rlguide.torch_build import INSTALL, TorchBuild, dotted, look_at_build
 
 TRAINING_MEMORY_GIB = 2.5
 """A run of the tiny policy with its evaluation needs so much."""
@@ -45,8 +45,8 @@ def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
     if choice.gpu:
         fix = "wait, end what is yours on it, or leave gpus out to choose"
         return Finding(Status.WARN, f"{told}: {cuda_name(choice.gpu)} is not free for certain", fix)
-    if choice.refusal:
-        return Finding(Status.PASS, f"{told}: a run takes none, because {choice.refusal.why}")
+    if choice.refused:
+        return Finding(Status.PASS, f"{told}: a run takes none, because {choice.refused.seen}")
     if not machine.gpus:
         return Finding(Status.PASS, told)
     fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
@@ -97,7 +97,7 @@ def gpu_text(gpu: Gpu) -> str:
 def look_at_driver(
     machine: Machine, build: TorchBuild | None, *, must: bool = False, install: str = INSTALL
 ) -> Finding:
-    """Whether the driver can run the CUDA that the installed torch was built with: a figure such as 535+ does not say.
+    """Whether the driver can run the CUDA that the installed torch was built with.
 
     `must` is true where a run uses a GPU or fails; otherwise it uses the processor instead.
     """
@@ -107,15 +107,8 @@ def look_at_driver(
         return Finding(Status.PASS, "no GPU here that needs one")
     if build is None:
         return Finding(Status.SKIP, "torch is not installed")
-    if refused := refusal(build, machine, install=install):
-        return Finding(Status.FAIL if must else Status.WARN, *refused)
-    if machine.cuda is None:
-        seen = f"torch {build.version} needs CUDA {dotted(build.cuda)}; which one the driver can run is unknown"
-        return Finding(Status.WARN, seen, "compare with the CUDA version in the heading of `nvidia-smi`")
-    both = compared(build, machine)
-    if machine.cuda >= build.cuda:
-        return Finding(Status.PASS, both.why)
-    return Finding(Status.WARN, f"{both.why}: works in most cases", both.fix)
+    found = look_at_build(build, machine, install=install)
+    return found if must or found.status is not Status.FAIL else found._replace(status=Status.WARN)
 
 
 def look_at_slot() -> Finding:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from rlguide.asking import Finding
 from rlguide.checks.network import host_of
-from rlguide.checks.software import look_at_checkpoint
 from rlguide.config import TINY
-from rlguide.engines.policy import find_policy
+from rlguide.engines.policy import find_policy, problem_of
 from rlguide.errors import ConfigError
 from rlguide.files import read_file
 from rlguide.paths import TINY_POLICY, absolute
@@ -22,6 +21,8 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 ANSWER_S = 3.0
 """Seconds to connect, and seconds for each part of an answer."""
 ANSWER_BYTES = 2**22
+SAMPLING = "generation_config.json"
+"""Without it a server samples otherwise than in training."""
 NEW_TOKEN = "take a new token from the settings page of your account"
 
 
@@ -94,6 +95,15 @@ def look_at_policy(policy: str) -> Finding:
     if there.told == ABSENT:
         return Finding(Status.PASS, f"{policy}: {there.told}; a run downloads it first")
     return Finding(Status.WARN, f"{policy}: {there.told}", f"{fetch} fetches the rest, and says why it stopped")
+
+
+def look_at_checkpoint(folder: Path) -> Finding:
+    """Whether the policy that ships with rlguide is whole, with the file that says how it samples."""
+    problem = problem_of(folder) or (None if (folder / SAMPLING).is_file() else f"{SAMPLING} is missing")
+    if problem:
+        fix = "install rlguide again, or make the policy anew with `rlguide warm-start`"
+        return Finding(Status.FAIL, f"{folder}: {problem}", fix)
+    return Finding(Status.PASS, f"{(folder / 'model.safetensors').stat().st_size / 1e6:.1f} MB at {folder}")
 
 
 ABSENT = "not in the cache"

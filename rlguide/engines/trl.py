@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import tomlkit
 
 from rlguide import probe
+from rlguide.asking import Finding
 from rlguide.child import program
 from rlguide.config import TINY, RunConfig
 from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
@@ -22,8 +23,8 @@ from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 from rlguide.gpus import cuda_name, free_gpus
-from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process
-from rlguide.torch_build import Refusal, TorchBuild, refusal, torch_build, torch_folder
+from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process, Status
+from rlguide.torch_build import look_at_build, torch_build, torch_folder
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
 PROGRAM = "rlguide.programs.train_trl"
@@ -94,7 +95,7 @@ class Trl:
             attention=hardware["attention"],
             threads=hardware["threads"],
             estimate_s=_estimate_s(config, hardware),
-            notes=_notes(config, hardware, choice.refusal),
+            notes=_notes(config, hardware, choice.refused),
             fingerprint=fingerprint(engine=self.name, release=release, config=text),
         )
 
@@ -111,10 +112,10 @@ def _require_texts(config: RunConfig) -> None:
 class Choice(NamedTuple):
     """What a run computes on."""
 
-    gpu: Gpu | None = None
+    gpu: Gpu | None
     """`None`: the processor."""
-    refusal: Refusal | None = None
-    """Why not on a GPU, though one is free."""
+    refused: Finding | None = None
+    """Why not a GPU, though one is free."""
 
 
 def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
@@ -123,16 +124,11 @@ def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
     Raises `ConfigError` where one is named, and cannot be taken.
     """
     offered = free_gpus(machine.gpus, slices=True) if config.gpus is None else _named(config.gpus, machine)
-    if not offered:
-        return Choice()
-    torch = _installed_torch()
-    refused = torch and refusal(torch, machine)
-    if refused is None:
-        return Choice(offered[0])
-    if config.gpus:
+    refused = _problem_of_torch(machine) if offered else None
+    if refused and config.gpus:
         hint = f"{refused.fix}; or leave gpus out, to train on the processor"
-        raise ConfigError(f"gpus = {config.gpus}: {refused.why}", hint=hint)
-    return Choice(None, refused)
+        raise ConfigError(f"gpus = {config.gpus}: {refused.seen}", hint=hint)
+    return Choice(offered[0] if offered and not refused else None, refused)
 
 
 def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
@@ -147,12 +143,14 @@ def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
     return [*free_gpus(there, slices=True), *there]
 
 
-def _installed_torch() -> TorchBuild | None:
-    """`None` also for one that does not say what it is: the doctor doubts it, and a run tries."""
+def _problem_of_torch(machine: Machine) -> Finding | None:
+    """What keeps the installed torch from the GPUs; `None` where nothing is known to, which a run then tries."""
     try:
-        return torch_build(torch_folder())
+        build = torch_build(torch_folder())
     except (OSError, ValueError):
         return None
+    found = build and look_at_build(build, machine)
+    return found if found and found.status is Status.FAIL else None
 
 
 def _hardware(gpu: Gpu | None, cores: int) -> dict[str, Any]:
@@ -255,10 +253,10 @@ def _estimate_s(config: RunConfig, hardware: dict[str, Any]) -> float | None:
     return START_UP_S + rollouts * ROLLOUT_CORE_S / min(hardware["threads"], 4)
 
 
-def _notes(config: RunConfig, hardware: dict[str, Any], refused: Refusal | None) -> tuple[str, ...]:
+def _notes(config: RunConfig, hardware: dict[str, Any], refused: Finding | None) -> tuple[str, ...]:
     notes = []
     if refused:
-        notes.append(f"A GPU is free, but {refused.why}: the processor trains. To change that, {refused.fix}.")
+        notes.append(f"A GPU is free, but {refused.seen}: the processor trains. To change that, {refused.fix}.")
     if not hardware["gpus"] and config.model.name != TINY:
         notes.append("This policy trains on the processor only: expect hours unless it is very small.")
     if hardware["gpus"] and not hardware["vllm"]:
