@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import tomlkit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from tomlkit.exceptions import TOMLKitError
 
@@ -18,6 +17,7 @@ from rlguide.errors import ConfigError
 from rlguide.files import write_atomically
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.records import Parameters
+from rlguide.toml_form import edited_toml, explained_toml
 from rlguide.wanted import explained
 
 TINY = "tiny-qwen3"
@@ -38,7 +38,7 @@ class Model(Section):
 class Wandb(Section):
     mode: Literal["off", "offline", "online"] = "off"
     """Weights & Biases logging: `off`, `offline` (files only), or `online` (needs your own account)."""
-    expected_user: str | None = Field(None, min_length=1)
+    expected_user: str | None = Field(None, min_length=1, examples=["ada"])
     """W&B account that an `online` run must report to; with another one's key it does not start. Unset, any."""
     project: str = "reverse-text"
     """W&B project that gets the run."""
@@ -54,7 +54,7 @@ class TrainSampling(Section):
 
 
 class EnvironmentArguments(Section):
-    dataset: Literal["rlguide", "hub"] | None = None
+    dataset: Literal["rlguide", "hub"] | None = Field(None, examples=["hub"])
     """Training texts: `rlguide` (frozen, ship with the package) or `hub` (`PrimeIntellect/Reverse-Text-RL`, the run
     guide's). Unset, `hub` for prime-rl with another policy than the tiny one, else `rlguide`."""
 
@@ -95,7 +95,7 @@ class Optim(Section):
 
 
 class TrainerModel(Section):
-    attn: Literal["flash_attention_2", "flash_attention_3", "sdpa"] | None = None
+    attn: Literal["flash_attention_2", "flash_attention_3", "sdpa"] | None = Field(None, examples=["sdpa"])
     """Attention of prime-rl's trainer; unset, its own choice, `flash_attention_2`."""
 
 
@@ -105,7 +105,7 @@ class Trainer(Section):
 
 
 class Checkpoints(Section):
-    interval: int | None = Field(None, ge=1)
+    interval: int | None = Field(None, ge=1, examples=[5])
     """Steps between checkpoints; unset, one checkpoint at the end."""
 
 
@@ -113,13 +113,14 @@ class Inference(Section):
     port: int = Field(8000, ge=1, le=65535)
     """Port of the engine's own inference server, where it has one."""
     host: str = Field("127.0.0.1", min_length=1)
-    """Address where that server listens: this machine only. At `0.0.0.0`, the run guide's, others can reach it too."""
-    gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
+    """Address where that server listens: at `127.0.0.1` this machine alone can reach it, at `0.0.0.0`, as in the run
+    guide, other machines can too."""
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1, examples=[0.5])
     """Share of a GPU's memory that prime-rl's inference server takes; unset, its own choice, 0.9."""
 
 
 class PrimeRl(Section):
-    checkout: str | None = Field(None, min_length=1)
+    checkout: str | None = Field(None, min_length=1, examples=["~/prime-rl"])
     """Folder of prime-rl's checkout; unset, `$RLGUIDE_PRIME_RL`, else `~/prime-rl`."""
 
 
@@ -158,7 +159,7 @@ class RunConfig(Section):
     """Decides prompts and samples; with the trl engine, the same seed on the same machine gives the same curve."""
     time_limit_s: float = Field(600, ge=1, le=31_536_000)
     """Time limit of a run, seconds; the run is saved and stopped when it is reached."""
-    gpus: list[int] | None = None
+    gpus: list[int] | None = Field(None, examples=[[0, 1]])
     """GPUs to use, by index; unset, free ones are chosen."""
     model: Model = Model()
     wandb: Wandb = Wandb()
@@ -209,10 +210,8 @@ class RunConfig(Section):
         return [(key, there, here) for key, there, here in self.settings(other) if there != here]
 
     def to_toml(self) -> str:
-        """The whole configuration as a TOML file, each value under a comment that explains it."""
-        document = tomlkit.document()
-        _fill(document, self, explain=True)
-        return tomlkit.dumps(document)
+        """The whole configuration as a TOML file, every key explained; what is not set stands there as a comment."""
+        return explained_toml(self)
 
 
 PARAMETERS = {
@@ -303,9 +302,7 @@ def _edited(config: RunConfig, path: Path) -> str:
     """The text of the file at `path` with the values of `config`; checked, since TOML can be written in many ways."""
     _read_toml(path)
     try:
-        document = tomlkit.parse(path.read_text(encoding="utf-8"))
-        _fill(document, config, explain=False)
-        text = tomlkit.dumps(document)
+        text = edited_toml(path.read_text(encoding="utf-8"), config)
         kept = RunConfig.model_validate(tomllib.loads(text)) == config
     except (TOMLKitError, TypeError, AttributeError, ValueError):  # ValueError: also pydantic's and tomllib's
         kept = False
@@ -313,31 +310,6 @@ def _edited(config: RunConfig, path: Path) -> str:
         hint = "write to another file; that one will have every key, explained"
         raise ConfigError("this file cannot be changed in place without losing something", look=path, hint=hint)
     return text
-
-
-def _fill(table: Any, section: Section, *, explain: bool) -> None:
-    """Put the fields of `section` into a tomlkit table; values that are there and equal are left as they stand."""
-    for name, field in type(section).model_fields.items():
-        value = getattr(section, name)
-        if value is None:
-            table.pop(name, None)
-        elif isinstance(value, Section):
-            if name not in table:
-                table[name] = tomlkit.table()
-            _fill(table[name], value, explain=explain)
-        elif name not in table or table[name] != _plain(value):
-            if explain and field.description:
-                table.add(tomlkit.comment(field.description.replace("\n", " ")))
-            table[name] = tomlkit.item(_plain(value))
-
-
-def _plain(value: Any) -> Any:
-    """A field's value as TOML data; an environment's empty arguments are left out."""
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Environment):
-        return {"id": value.id} | value.model_dump(include={"args"}, exclude_defaults=True)
-    return value
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -119,10 +119,31 @@ def test_a_new_file_explains_every_key_that_it_holds():
     unexplained = [
         line
         for before, line in zip(["", *lines], lines, strict=False)
-        if " = " in line and not line.startswith("#") and not before.startswith("#")
+        if re.match(r"(# )?\w+ = ", line) and not before.startswith("# ")
     ]
 
-    assert unexplained == ['id = "reverse-text"']  # the one key inside an array of tables
+    assert not unexplained
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_new_file_holds_every_key_and_as_a_comment_what_is_not_set(tmp_path: Path, preset: str):
+    text = from_preset(preset).to_toml()
+
+    everything = load_config(written(tmp_path, re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE)))
+
+    assert load_config(written(tmp_path, text)) == from_preset(preset)
+    assert all(here is not None for _, _, here in everything.settings())
+    assert everything.environment.args.dataset is not None
+    assert all(there in (None, here) for _, there, here in everything.settings() if not isinstance(there, list))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_who_can_reach_the_inference_server_is_told_truly_whatever_address_stands_there(preset: str):
+    before, _, line = from_preset(preset).to_toml().partition("host = ")
+
+    address = line.partition("\n")[0].strip('"')
+    assert {"127.0.0.1": "this machine alone", "0.0.0.0": "other machines can"}[address] in before.splitlines()[-1]
+    assert f"at `{address}`" in before.splitlines()[-1]
 
 
 def test_writing_over_a_file_keeps_comments_order_and_spelling(tmp_path: Path):
@@ -137,6 +158,29 @@ def test_writing_over_a_file_keeps_comments_order_and_spelling(tmp_path: Path):
     assert text.startswith("# mine\nseed = 0x10  # a reason\n\nmax_steps = 6\n")
     assert "[trainer.optim] # the trainer\nlr = 3e-4 # as tried\n" in text
     assert load_config(path).max_steps == 6
+
+
+def test_changing_one_value_of_a_new_file_changes_one_line(tmp_path: Path):
+    path = written(tmp_path, from_preset("guide").to_toml())
+    before = path.read_text(encoding="utf-8").splitlines()
+
+    write_config(load_config(path).replace({"seed": 7}), path)
+
+    after = path.read_text(encoding="utf-8").splitlines()
+    assert [line for line in after if line not in before] == ["seed = 7"]
+    assert len(after) == len(before)
+
+
+@pytest.mark.parametrize(
+    "env", ['env = [{ id = "reverse-text" }] # one', '[[orchestrator.train.env]]\nid = "reverse-text" # one']
+)
+def test_an_environment_that_is_written_otherwise_stays_as_it_stands(tmp_path: Path, env: str):
+    path = written(tmp_path, f"[orchestrator.train]\n{env}\n")
+
+    write_config(load_config(path).replace({"seed": 7}), path)
+
+    assert env.splitlines()[-1] in path.read_text(encoding="utf-8")
+    assert load_config(path).seed == 7
 
 
 def test_unsetting_a_value_removes_it_from_the_file(tmp_path: Path):
