@@ -116,9 +116,19 @@ def test_require_asks_only_what_is_named():
     assert report.verdict == "Nothing is missing of what was asked: Python, reverse_text."
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("GPUs", "gpus"), ("Packages.Reverse_Text", "packages.reverse_text"), ("disk for outputs", "disk"),
+     ("W&B account", "wandb")],
+)  # fmt: skip
+def test_a_check_may_be_named_as_it_is_shown(name: str, found: str):
+    assert [check.id for check in check_machine(only=[name]).checks] == [found]
+
+
 def test_a_guard_that_asks_for_a_check_that_does_not_exist_is_no_guard():
-    with pytest.raises(ConfigError, match="no check disc"):
-        require("disc", "memory")
+    with pytest.raises(ConfigError, match="no check disc\n") as caught:
+        require("Disc", "memory")
+    assert caught.value.hint.startswith("checks: checkout, cores, disk, driver, git, gpus, ")
 
 
 def test_an_engine_that_is_missing_stops_every_guard():

@@ -31,13 +31,15 @@ def check_machine(
 ) -> MachineReport:
     """Test what a run needs here, or `only` the named of it: one verdict, and every check. Changes nothing.
 
-    `config` is the run's configuration, by default the preset for `engine`. A name of a check is its id, or the part
-    before its dot. In W&B's mode `online` it is asked whose key is here; with `network`, the services on the internet
-    whether they answer, and the Hub about the token. Otherwise nobody outside is asked.
+    `config` is the run's configuration, by default the preset for `engine`. A name of a check is its id, the part
+    before its dot, or its title; capitals do not count. In W&B's mode `online` it is asked whose key is here; with
+    `network`, the services on the internet whether they answer, and the Hub about the token. Otherwise nobody outside
+    is asked.
     Raises `ConfigError` for a name that no check has.
     """
     config = config or from_preset(preset_for(engine))
-    about = About(config, once(probe.machine), network, {*only})
+    only = {name.lower() for name in only}
+    about = About(config, once(probe.machine), network, only)
     try:
         name = _engine(engine if engine != "auto" else config.engine, about)
     except EngineMissing as error:
@@ -47,10 +49,10 @@ def check_machine(
         return _report(engine, (absent,), about, None)
     needs = _needs(name, about)
     offered = needs.questions
-    if (unknown := {*only} - _names(offered)) and (unknown := unknown - _all_names(about)):
-        there = ", ".join(dict.fromkeys(name.split(".")[0] for name in sorted(_all_names(about))))
-        raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint=f"checks: {there}")
-    asked = [question for question in offered if not only or _names([question]) & {*only}]
+    if only - _names(offered) and (unknown := only - _names(there := _all(about))):
+        ids = sorted({question.id.split(".")[0] for question in there})
+        raise ConfigError(f"there is no check {', '.join(sorted(unknown))}", hint=f"checks: {', '.join(ids)}")
+    asked = [question for question in offered if not only or _names([question]) & only]
     return _report(name, ask(asked), about, None if only else needs)
 
 
@@ -84,15 +86,15 @@ def _needs(engine: str, about: About) -> Needs:
     return prime_rl.needs(about, checkout, venv_python(checkout or DEFAULT))
 
 
-def _all_names(about: About) -> set[str]:
-    """Names of the checks of every engine: a guard may name what this one does not need."""
+def _all(about: About) -> list[Question]:
+    """The questions of every engine: a guard may name what this one does not need."""
     everything = about._replace(ask_outside=True)
-    return {name for engine in engines.ENGINES for name in _names(_needs(engine, everything).questions)}
+    return [question for engine in engines.ENGINES for question in _needs(engine, everything).questions]
 
 
 def _names(asked: Sequence[Question]) -> set[str]:
-    """By which a guard may name them: the ids, and what stands before the dot of an id."""
-    return {name for question in asked for name in (question.id, question.id.split(".")[0])}
+    """By which a guard may name them: the ids, what stands before the dot of an id, and the titles in small letters."""
+    return {name for one in asked for name in (one.id, one.id.split(".")[0], one.title.lower())}
 
 
 def require(*names: str, engine: str = "auto", config: RunConfig | None = None) -> MachineReport:
