@@ -42,8 +42,8 @@ class Wandb(Section):
     """W&B account that an `online` run must report to; with another one's key it does not start. Unset, any."""
     project: str = "reverse-text"
     """W&B project that gets the run."""
-    name: str = "reverse-text"
-    """Name of the run in W&B."""
+    name: str | None = Field(None, min_length=1, examples=["my-run"])
+    """Name of the run in W&B; unset, `run_name`."""
 
 
 class TrainSampling(Section):
@@ -187,6 +187,10 @@ class RunConfig(Section):
     @property
     def max_completion_tokens(self) -> int:
         return self.orchestrator.train.sampling.max_completion_tokens
+
+    @property
+    def wandb_name(self) -> str:
+        return self.wandb.name or self.run_name
 
     @property
     def environment(self) -> Environment:

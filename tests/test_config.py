@@ -47,7 +47,18 @@ def test_the_tiny_preset_is_the_default():
 
 
 def test_the_guide_preset_is_the_guides_file_key_for_key(tmp_path: Path):
-    assert load_config(written(tmp_path, 'preset = "guide"\n' + GUIDE_FILE)) == from_preset("guide")
+    guide = from_preset("guide")
+
+    asked = load_config(written(tmp_path, 'preset = "guide"\n' + GUIDE_FILE))
+
+    assert asked == guide.replace({"wandb.name": guide.wandb_name})
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_run_is_called_at_wandb_as_it_is_here_unless_told_otherwise(preset: str):
+    here = load_config(preset, {"run_name": "here"})
+
+    assert (here.wandb_name, here.replace({"wandb.name": "there"}).wandb_name) == ("here", "there")
 
 
 def test_every_preset_names_itself():

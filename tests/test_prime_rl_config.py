@@ -32,6 +32,10 @@ def test_wandb_is_off_without_a_table_and_not_shared_when_offline(mode: str, wan
     assert written(wandb_mode=mode, wandb__project="p", wandb__name="n").get("wandb") == wanted
 
 
+def test_the_name_at_wandb_follows_the_runs():
+    assert written(wandb_mode="online", run_name="second")["wandb"]["name"] == "second"
+
+
 def test_another_port_is_told_to_server_and_orchestrator():
     found = written(inference__port=8123)
 

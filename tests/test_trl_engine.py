@@ -237,9 +237,10 @@ def test_wandb_is_off_unless_asked_for_and_no_key_travels_in_the_plan(monkeypatc
     monkeypatch.setenv("WANDB_API_KEY", "planted-secret")
 
     assert "WANDB_MODE" not in plan().processes[0].env
-    asked = plan({"wandb_mode": "offline", "wandb.project": "p"})
+    asked = plan({"wandb_mode": "offline", "wandb.project": "p", "run_name": "first"})
     assert asked.processes[0].env["WANDB_MODE"] == "offline"
     assert asked.processes[0].env["WANDB_PROJECT"] == "p"
+    assert tomllib.loads(asked.files["rl.toml"])["wandb"]["name"] == "first"
     assert "planted-secret" not in asked.model_dump_json()
 
 

@@ -276,4 +276,4 @@ def _wandb(config: RunConfig) -> dict[str, Any]:
     if config.wandb.mode == "off":
         return {}
     offline = {"shared": False, "offline": True} if config.wandb.mode == "offline" else {}
-    return {"wandb": {"project": config.wandb.project, "name": config.wandb.name} | offline}
+    return {"wandb": {"project": config.wandb.project, "name": config.wandb_name} | offline}

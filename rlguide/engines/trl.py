@@ -173,6 +173,7 @@ def _engine_config(config: RunConfig, policy: str, hardware: dict[str, Any]) -> 
     keys = {"max_steps", "seq_len", "seed", "wandb", "orchestrator", "trainer", "ckpt"}
     data = config.model_dump(include=keys, exclude={"wandb": {"expected_user"}}, exclude_none=True)
     data["model"] = {"name": policy}
+    data["wandb"]["name"] = config.wandb_name
     data["trl"] = hardware | {"gpus": list(hardware["gpus"])}
     return tomlkit.dumps(data)
 
