@@ -19,6 +19,7 @@ from rlguide.config import PARAMETERS
 from rlguide.errors import EngineMissing, RlguideError
 from rlguide.files import way_out
 from rlguide.redact import redacted
+from rlguide.view.written import as_toml
 
 FAILED = 1
 CANNOT = 2
@@ -82,7 +83,8 @@ def changes_asked(settings: Sequence[str] | None, **options: Any) -> dict[str, A
     for name, value in [*map(_parsed, settings or ()), *named]:
         key = PARAMETERS.get(name, name)
         if key in asked and asked[key] != value:
-            raise typer.BadParameter(f"{key} is given twice, as {asked[key]!r} and as {value!r}", param_hint="--set")
+            told = f"{key} is given twice, as {as_toml(asked[key])} and as {as_toml(value)}"
+            raise typer.BadParameter(told, param_hint="--set")
         asked[key] = value
     return asked
 

@@ -3,9 +3,11 @@
 import tomllib
 
 import pytest
+import typer
 
 from rlguide import engines
 from rlguide.config import load_config
+from rlguide.console import changes_asked
 from rlguide.errors import ConfigError
 from rlguide.view.html import difference_html
 from rlguide.view.text import difference_text
@@ -45,3 +47,12 @@ def test_an_environment_that_cannot_be_used_is_told_as_it_was_typed():
         load_config("tiny", {"orchestrator.train.env": HUBS * 2})
 
     assert f"orchestrator.train.env = [{SHOWN[1:-1]}, {SHOWN[1:-1]}]; wanted: at most 1 entry" in refused.value.message
+
+
+def test_a_key_that_is_given_twice_is_told_as_it_was_typed():
+    typed = [f"orchestrator.train.env={SHOWN}", 'orchestrator.train.env=[{id = "reverse-text"}]']
+
+    with pytest.raises(typer.BadParameter) as refused:
+        changes_asked(typed)
+
+    assert f'given twice, as {SHOWN} and as [{{id = "reverse-text"}}]' in refused.value.message
