@@ -223,7 +223,7 @@ def test_a_report_shows_only_what_is_wrong_unless_asked_for_everything():
     assert "title 0" not in text.report_text(found)
     assert "warn  title 1: seen (wanted: wanted)\n      fix: mend it" in text.report_text(found)
     assert "title 0" in text.report_text(found, everything=True)
-    assert "1 of 3 checks found nothing wrong; `rlguide doctor --all` shows them." in text.report_text(found)
+    assert "1 of 3 checks found nothing wrong; the doctor shows them with `--all`." in text.report_text(found)
     assert "--all" not in text.report_text(found, everything=True)
 
 

@@ -80,7 +80,7 @@ def report_text(report: MachineReport, *, everything: bool = False) -> str:
         untried = sum(check.status is Status.SKIP for check in report.checks if check not in shown)
         left_out = f", {untried} were not needed or not tried" if untried else ""
         told = f"{well - untried} of {len(report.checks)} checks found nothing wrong{left_out}"
-        lines.append(f"{told}; `rlguide doctor --all` shows them.")
+        lines.append(f"{told}; the doctor shows them with `--all`.")
     return "\n".join(lines)
 
 
