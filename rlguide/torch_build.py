@@ -29,10 +29,11 @@ class TorchBuild(NamedTuple):
 
 
 def torch_build(folder: Path | None) -> TorchBuild | None:
-    """The torch in `folder`; `None` for none. Raises `ValueError` or `OSError` for one that does not say what it is."""
+    """The torch in `folder`; `None` for none. Raises `ValueError`, `OSError` or `SyntaxError` if it does not tell."""
     if folder is None:
         return None
-    told = {name: value for node in _statements(folder / "version.py") for name, value in _assigned(node)}
+    source = (folder / "version.py").read_text(encoding="utf-8")
+    told = {name: value for node in ast.parse(source).body for name, value in _assigned(node)}
     version, cuda = told.get("__version__"), told.get("cuda", False)
     if not isinstance(version, str) or not (cuda is None or isinstance(cuda, str)):
         raise ValueError(f"{folder / 'version.py'} does not say what torch was built for")
@@ -75,13 +76,6 @@ def look_at_build(build: TorchBuild, machine: Machine, *, install: str = INSTALL
 
 def dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-def _statements(path: Path) -> list[ast.stmt]:
-    try:
-        return ast.parse(path.read_text(encoding="utf-8")).body
-    except SyntaxError as error:
-        raise ValueError(f"{path} is no Python: {error}") from None
 
 
 def _assigned(node: ast.stmt) -> list[tuple[str, object]]:

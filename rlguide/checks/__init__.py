@@ -9,7 +9,7 @@ from rlguide import engines, probe
 from rlguide.asking import Question, ask, once
 from rlguide.checkout import DEFAULT, find_checkout, venv_python
 from rlguide.checks import embedded, prime_rl
-from rlguide.checks.common import OUTPUTS, RUN_GIB, About, Needs, files
+from rlguide.checks.common import RUN_GIB, About, Needs, files
 from rlguide.checks.disk import Room
 from rlguide.config import TINY, RunConfig, from_preset
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
@@ -76,7 +76,7 @@ def _engine(name: str, about: About) -> str:
 
 def _needs(engine: str, about: About) -> Needs:
     if engine == "replay":  # reads files and writes files
-        return Needs(files([Room(OUTPUTS, outputs_root, RUN_GIB)]))
+        return Needs(files([Room("disk", "outputs", outputs_root, RUN_GIB)]))
     if engine == "trl":
         return embedded.needs(about)
     try:

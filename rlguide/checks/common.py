@@ -28,8 +28,7 @@ COPIES = 10
 """Of the weights, at most: 6 in a checkpoint with optimizer, in float32; 1 at the end; 3 on the way to a server."""
 POLICY_GIB = 1.2
 """The run guide's, and so the guess for any other on the Hub."""
-OUTPUTS, TEMPORARY, DOWNLOADS = "outputs", "temporary files", "downloads"
-DISKS = {OUTPUTS: "disk", TEMPORARY: "temporary-disk", DOWNLOADS: "hub-disk"}
+TMPDIR_FIX = "set TMPDIR to a folder on a disk with room"
 HUB_FIX = "set HF_HOME to a folder on a disk with room that you may write to"
 
 
@@ -63,27 +62,20 @@ def _rooms(config: RunConfig, packages: Room) -> list[Room]:
     download_gib = POLICY_GIB if is_on_hub(policy) and not cached(policy).is_whole else 0
     written_gib = round(RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), 1)
     return [
-        Room(OUTPUTS, outputs_root, written_gib, RUN_GIB),
-        Room(TEMPORARY, lambda: Path(gettempdir()), TEMPORARY_GIB, fix="set TMPDIR to a folder on a disk with room"),
+        Room("disk", "outputs", outputs_root, written_gib, RUN_GIB),
+        Room("temporary-disk", "temporary files", lambda: Path(gettempdir()), TEMPORARY_GIB, fix=TMPDIR_FIX),
         packages,
-        Room(DOWNLOADS, hub_cache, download_gib, fix=HUB_FIX, why_none=is_here),
+        Room("hub-disk", "downloads", hub_cache, download_gib, fix=HUB_FIX, why_none=is_here),
     ]
 
 
 def files(rooms: Sequence[Room]) -> list[Question]:
     """Python, and what is written where."""
+    looks = {room: partial(look_at_room, room, rooms) for room in rooms}
     return [
         Question("python", "Python", "3.11 to 3.13", _look_at_python),
         Question("outputs", "outputs folder", "writable", look_at_outputs),
-        *(
-            Question(
-                DISKS.get(room.title, "venv-disk"),
-                f"disk for {room.title}",
-                room.wanted,
-                partial(look_at_room, room, rooms),
-            )
-            for room in rooms
-        ),
+        *(Question(room.check, f"disk for {room.title}", room.wanted, look) for room, look in looks.items()),
     ]
 
 

@@ -18,6 +18,8 @@ FIX = "free some space, or use a folder on another disk"
 class Room(NamedTuple):
     """What will be written into one folder."""
 
+    check: str
+    """Its id."""
     title: str
     folder: Callable[[], Path]
     """Found when it is looked at: it may not be there to be found."""

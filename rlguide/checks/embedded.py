@@ -29,8 +29,8 @@ def needs(about: About) -> Needs:
     """What a run of the embedded engine needs."""
     config = about.config
     is_installed = ENGINES["trl"].missing(config) is None
-    venv = Room("the virtual environment", lambda: Path(sys.prefix), 0 if is_installed else PACKAGES_GIB,
-                why_none="nothing is written: its packages are installed")  # fmt: skip
+    wanted_gib, why_none = 0 if is_installed else PACKAGES_GIB, "nothing is written: its packages are installed"
+    venv = Room("venv-disk", "the virtual environment", lambda: Path(sys.prefix), wanted_gib, why_none=why_none)
     trials = [ImportTrial(modules, homes=OURS) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
     tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it

@@ -31,7 +31,7 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
     """What a run with the prime-rl in `checkout` needs, where `python` is its own."""
     config = about.config
     is_installed = python.exists()
-    venv = Room("the virtual environment of prime-rl", lambda: absolute(python.parent),
+    venv = Room("venv-disk", "the virtual environment of prime-rl", lambda: absolute(python.parent),
                 0 if is_installed else INSTALL_GIB, why_none="nothing is written: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
     nothing = Finding(Status.SKIP, f"not tried: there is no {python}")

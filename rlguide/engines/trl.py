@@ -147,7 +147,7 @@ def _problem_of_torch(machine: Machine) -> Finding | None:
     """What keeps the installed torch from the GPUs; `None` where nothing is known to, which a run then tries."""
     try:
         build = torch_build(torch_folder())
-    except (OSError, ValueError):
+    except (OSError, ValueError, SyntaxError):
         return None
     found = build and look_at_build(build, machine)
     return found if found and found.status is Status.FAIL else None
