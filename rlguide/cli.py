@@ -98,7 +98,7 @@ def config(
     """Show, check or write a configuration."""
     found = load_config(source, changes_asked(changes))
     if output:
-        write_config(found, output)
+        write_config(found, output, over=load_config(source))
         print(f"written: {output.resolve()}")
     elif check:
         print(f"valid: {source}")

@@ -5,8 +5,11 @@ Nothing here knows an engine; each engine translates a `RunConfig` into its own 
 """
 
 import os
+import shlex
+import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +21,7 @@ from rlguide.files import write_atomically
 from rlguide.paths import RunFiles, outputs_root
 from rlguide.records import Parameters
 from rlguide.toml_form import edited_toml, explained_toml
+from rlguide.view.written import as_toml
 from rlguide.wanted import explained
 
 TINY = "tiny-qwen3"
@@ -290,16 +294,39 @@ def find_config(source: Path) -> Path:
     )
 
 
-def write_config(config: RunConfig, path: Path) -> None:
+def write_config(config: RunConfig, path: Path, *, over: RunConfig | None = None) -> None:
     """Write `config` to `path`, all of it or nothing. An existing file keeps its comments, order and spelling.
 
-    Raises `ConfigError` when the file cannot be written, or not be changed without harm.
+    With `over`, a file that holds neither these values nor those of `config` is somebody's work, and left alone.
+    Raises `ConfigError` then, and when the file cannot be written, or not be changed without harm.
     """
+    if over is not None and path.is_file() and (held := load_config(path.resolve())) not in (over, config):
+        edits = (held.difference() or held.difference(config))[:3]
+        told = ", ".join(f"{key} = {as_toml(value)}" for key, _, value in edits)
+        edit = f"`rlguide config {shlex.quote(str(path))} --set KEY=VALUE --output {shlex.quote(str(path))}`"
+        hint = f"{edit} changes single keys and keeps the others; to start anew, remove the file or write to another"
+        raise ConfigError(f"a file with other values is there: {told}", look=path, hint=hint)
     text = _edited(config, path) if path.exists() else config.to_toml()
     try:
         write_atomically(path, text)
     except OSError as error:
         raise ConfigError(f"the configuration cannot be written: {error}", look=path) from None
+
+
+def save_config(config: RunConfig, files: RunFiles, *, before: RunConfig | None = None) -> Path | None:
+    """Write the configuration of a run; a file that says the same is left as it stands.
+
+    One with other values than those `before` is somebody's work: a copy of it is kept, and returned.
+    Raises `ConfigError` as `write_config` does, and `OSError`.
+    """
+    kept, held = None, load_config(files.config) if files.config.is_file() else before
+    if held not in (config, before):
+        files.earlier.mkdir(exist_ok=True)
+        names = (files.earlier / f"config-{number}.toml" for number in count(1))
+        kept = shutil.copy2(files.config, next(path for path in names if not path.exists()))
+    if held != config or not files.config.exists():
+        write_config(config, files.config)
+    return kept
 
 
 def _edited(config: RunConfig, path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlguide import evaluation, probe, records
 from rlguide import run as operations
-from rlguide.config import RunConfig, Section, load_config, write_config
+from rlguide.config import RunConfig, Section, load_config, save_config
 from rlguide.dialects import find_stage
 from rlguide.engines import plan
 from rlguide.environment.reward import extract_answer
@@ -216,7 +216,7 @@ def _estimate_s(config: RunConfig, machine: records.Machine) -> float | None:
         return None
 
 
-def _save(asked: RunConfig) -> str:
+def _save(asked: RunConfig, before: RunConfig) -> str:
     files = RunFiles(outputs_root() / asked.run_name)
     if files.record.exists():
         try:
@@ -230,10 +230,10 @@ def _save(asked: RunConfig) -> str:
         )
     try:
         files.directory.mkdir(parents=True, exist_ok=True)
-        write_config(asked, files.config)
+        kept = save_config(asked, files, before=before)
     except OSError as error:
         return f"not saved: {error}"
-    return f"saved as {files.config}"
+    return f"saved as {files.config}{f'; what it held, other values, is kept as {kept}' if kept else ''}"
 
 
 # ------------------------------------------------------------------------------------------------- rich displays

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from datetime import datetime
 
 from rlguide import engines
 from rlguide.accounts import account_note, with_account
-from rlguide.config import RunConfig, write_config
+from rlguide.config import RunConfig, save_config
 from rlguide.errors import LaunchError, RunOccupied
 from rlguide.files import open_file, refusals_told, write_atomically
 from rlguide.paths import RunFiles
@@ -51,7 +52,7 @@ def launching(files: RunFiles, plan: Plan | None = None) -> Iterator[None]:
 def _refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
     """Raise `RunOccupied` when the directory holds no run, but anything that a cut off launch does not leave there."""
     written = (files.config, files.evaluations, files.supervisor_log, files.lock, files.notebooks, files.report)
-    ours = {path.name for path in written}
+    ours = {path.name for path in (*written, files.earlier)}
     ours |= {name.split("/")[0] for name in plan.files}
     names = {path.name for path in files.directory.iterdir()}
     foreign = sorted(name for name in names - ours if not name.startswith("."))  # .DS_Store, .ipynb_checkpoints
@@ -63,25 +64,26 @@ def _refuse_foreign_content(files: RunFiles, plan: Plan) -> None:
         )
 
 
-def begin_attempt(
-    files: RunFiles, plan: Plan, *, config: RunConfig | None = None, before: RunRecord | None = None
-) -> str | None:
+def begin_attempt(files: RunFiles, plan: Plan, *, before: RunRecord | None = None) -> str | None:
     """Fill the directory, start the supervisor and wait until it has signed in. `before` is the attempt before.
 
     `run.json` comes last: a launch that is cut off earlier leaves no run. Raises `Busy` while another process has the
     processor that the run needs, `EngineMissing` when what would start cannot be imported, `ConfigError` when the plan
-    may not report to the W&B account here, `LaunchError`, or `OSError`. Returns what the reader should know about the
-    account.
+    may not report to the W&B account here, `LaunchError`, or `OSError`. Returns what the reader should know: about the
+    account, and about a configuration that was there.
     """
     if plan.exclusive_cpu:
         with cpu_slot(f"a launch in {files.directory}", wait_s=SLOT_WAIT_S):
             pass  # now, not as a run that failed at once; the supervisor takes it for good
     engines.find_engine(plan.engine).require_ready(plan)
     plan = with_account(plan)
-    if config is not None:
-        write_config(config, files.config)
+    told = [account_note(plan)]
     for name, text in plan.files.items():
         path = files.directory / name
+        if path == files.config:  # where readers write, too
+            kept = save_config(RunConfig.model_validate(tomllib.loads(text)), files)
+            told.append(kept and f"What config.toml held before, other values, is kept as {kept}.")
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
     files.stop_request.unlink(missing_ok=True)
@@ -97,7 +99,7 @@ def begin_attempt(
     )
     write_record(files, record)
     _await_sign_in(files, _start_supervisor(files, record))
-    return account_note(plan)
+    return "\n".join(filter(None, told)) or None
 
 
 def _start_supervisor(files: RunFiles, record: RunRecord) -> "subprocess.Popen[bytes]":

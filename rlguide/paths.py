@@ -61,6 +61,7 @@ class RunFiles:
         self.directory = absolute(directory)
         self.record = self.directory / "run.json"
         self.config = self.directory / "config.toml"
+        self.earlier = self.directory / "earlier"
         self.engine_config = self.directory / "rl.toml"
         self.steps = self.directory / "steps.jsonl"
         self.evaluations = self.directory / "evals"

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rlguide import ending
-from rlguide.config import RunConfig
 from rlguide.errors import Busy, ConfigError, RlguideError, RunOccupied, WaitTimeout, interrupted
 from rlguide.family import KILL_LIMIT_S, ORPHAN_GRACE_S, marked
 from rlguide.history import History
@@ -35,18 +34,18 @@ watching: "Callable[[Run], Callable[[RunRecord, History], None]] | None" = None
 """Makes what `wait` tells about a run when it is not told whom to tell: in a notebook, a live display."""
 
 
-def launch(plan: Plan, *, config: RunConfig | None = None) -> "Run":
+def launch(plan: Plan) -> "Run":
     """Start the run that `plan` describes; returns at once, and the run goes on without this process.
 
-    `config` is stored beside it. Where the same plan is already starting, running or has succeeded, nothing starts
-    and the handle says so in its `notice`. Raises `RunOccupied` when the directory holds anything else, `LaunchError`
-    when nothing could be started, `ConfigError` when the W&B key is another account's than expected, or nobody's.
+    Where the same plan is already starting, running or has succeeded, nothing starts and the handle says so in its
+    `notice`. Raises `RunOccupied` when the directory holds anything else, `LaunchError` when nothing could be started,
+    `ConfigError` when the W&B key is another account's than expected, or nobody's.
     """
     files = RunFiles(plan.directory)
     with launching(files, plan):
         if files.record.exists():
             return _attach_or_refuse(Run(files.directory), plan)
-        return Run(files.directory, notice=begin_attempt(files, plan, config=config))
+        return Run(files.directory, notice=begin_attempt(files, plan))
 
 
 def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":

@@ -7,9 +7,19 @@ from typing import Any
 
 import pytest
 
-from rlguide.config import PARAMETERS, PRESETS, RunConfig, from_preset, known_keys, load_config, write_config
+from rlguide.config import (
+    PARAMETERS,
+    PRESETS,
+    RunConfig,
+    from_preset,
+    known_keys,
+    load_config,
+    save_config,
+    write_config,
+)  # fmt: skip
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
+from rlguide.paths import RunFiles
 
 GUIDE_FILE = """
 max_steps = 20
@@ -378,3 +388,48 @@ def test_what_cannot_run_is_refused_before_anything_starts(changes: dict):
 
 def test_as_many_texts_may_be_evaluated_as_are_held_out():
     assert from_preset("tiny").replace({"evaluation.num_tasks": len(load_texts("heldout"))})
+
+
+# ------------------------------------------------------------------------------------------- what somebody wrote there
+
+
+def test_a_file_with_other_values_is_not_written_over(tmp_path: Path):
+    path = written(tmp_path, "max_steps = 5  # mine\n")
+
+    with pytest.raises(ConfigError, match="other values is there: max_steps = 5") as refused:
+        write_config(from_preset("guide"), path, over=from_preset("guide"))
+
+    assert path.read_text(encoding="utf-8") == "max_steps = 5  # mine\n"
+    assert refused.value.look == path
+    assert f"rlguide config {path} --set" in refused.value.hint
+
+
+@pytest.mark.parametrize("held", ["", "seed = 4\n"], ids=["what was read there", "what is to be written"])
+def test_a_file_that_holds_what_is_known_is_changed_in_place(tmp_path: Path, held: str):
+    path = written(tmp_path, f"# mine\n{held}")
+
+    write_config(load_config(path).replace({"seed": 4}), path, over=from_preset("tiny"))
+
+    assert path.read_text(encoding="utf-8").startswith("# mine\n")
+    assert load_config(path).seed == 4
+
+
+def test_a_run_whose_configuration_was_edited_keeps_the_edit_in_a_copy(outputs: Path):
+    files = RunFiles(outputs / "one")
+    files.directory.mkdir(parents=True)
+    kept = []
+    for seed in (3, 4):
+        files.config.write_text(f"seed = {seed}  # mine\n", encoding="utf-8")
+        kept.append(save_config(from_preset("tiny"), files))
+
+    assert [path.read_text(encoding="utf-8") for path in kept] == ["seed = 3  # mine\n", "seed = 4  # mine\n"]
+    assert load_config("one") == from_preset("tiny")
+
+
+def test_a_configuration_that_says_the_same_already_is_left_as_it_stands(outputs: Path):
+    files = RunFiles(outputs / "one")
+    files.directory.mkdir(parents=True)
+    files.config.write_text("seed = 0  # mine\n", encoding="utf-8")
+
+    assert save_config(from_preset("tiny"), files) is None
+    assert files.config.read_text(encoding="utf-8") == "seed = 0  # mine\n"

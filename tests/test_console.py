@@ -92,6 +92,33 @@ def test_a_key_that_is_given_twice_alike_is_taken():
     }
 
 
+# --------------------------------------------------------------------------------------------- writing a configuration
+
+
+def test_a_file_that_somebody_edited_is_not_written_over(shell: Shell, tmp_path: Path):
+    shell("config --output rl.toml")
+    edited = (tmp_path / "rl.toml").read_text().replace("max_steps = 20", "max_steps = 7  # mine")
+    (tmp_path / "rl.toml").write_text(edited)
+
+    refused = [shell(f"config {line} --output rl.toml") for line in ("", "guide", "tiny --set seed=1")]
+
+    assert [done.returncode for done in refused] == [1, 1, 1]
+    assert all("with other values is there: " in done.stderr for done in refused)
+    assert all("rlguide config rl.toml --set KEY=VALUE --output rl.toml" in done.stderr for done in refused)
+    assert (tmp_path / "rl.toml").read_text() == edited
+
+
+def test_single_keys_of_a_file_are_changed_in_place(shell: Shell, tmp_path: Path):
+    shell("config --output rl.toml")
+    (tmp_path / "rl.toml").write_text("# mine\n" + (tmp_path / "rl.toml").read_text())
+
+    done = shell("config rl.toml --set max_steps=5 --output rl.toml")
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "rl.toml").read_text().startswith("# mine\n")
+    assert tomllib.loads((tmp_path / "rl.toml").read_text())["max_steps"] == 5
+
+
 # ------------------------------------------------------------------------------------------------------ odd streams
 
 

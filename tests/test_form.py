@@ -80,14 +80,14 @@ def test_a_learning_rate_is_read_as_it_was_typed(form: Form, typed: str, rate: f
 
 
 def test_the_form_says_how_long_a_run_would_take_and_when_that_is_too_long():
-    form = Form(from_preset("tiny"), save=lambda _: "saved", estimate=lambda config: 2.0 * config.max_steps)
+    form = Form(from_preset("tiny"), save=lambda *_: "saved", estimate=lambda config: 2.0 * config.max_steps)
     assert "about 40 s; time limit 10 min 00 s" in form.outlook
     assert "!" not in form.outlook.partition("</style>")[2]
 
     form.fields["max_steps"].value = 301
 
     assert "! It would be stopped after 10 min 00 s" in form.outlook
-    assert "expected time unknown" in Form(from_preset("guide"), save=lambda _: "saved").outlook
+    assert "expected time unknown" in Form(from_preset("guide"), save=lambda *_: "saved").outlook
 
 
 def test_the_estimate_of_the_form_is_the_plans(form: Form):
@@ -123,6 +123,29 @@ def test_comments_that_the_reader_wrote_are_kept(form: Form, outputs: Path):
 
     assert path.read_text().startswith("# mine\n")
     assert load_config(path).max_steps == 5
+
+
+def test_what_was_written_into_the_file_while_the_form_was_open_is_kept_and_told(form: Form, outputs: Path):
+    path = outputs / "reverse-text" / "config.toml"
+    path.write_text("seed = 3  # mine\n")
+
+    form.fields["max_steps"].value = 5
+
+    kept = outputs / "reverse-text" / "earlier" / "config-1.toml"
+    assert kept.read_text() == "seed = 3  # mine\n"
+    assert str(kept) in form.verdict
+    assert load_config("reverse-text") == form.config
+    form.fields["max_steps"].value = 6
+    assert "earlier" not in form.verdict
+
+
+def test_a_form_for_other_values_than_the_file_has_keeps_those_too(outputs: Path):
+    edit(from_preset("tiny").replace({"seed": 3}))
+
+    form = edit(from_preset("guide"))
+
+    assert load_config("reverse-text") == form.config == from_preset("guide")
+    assert load_config(outputs / "reverse-text" / "earlier" / "config-1.toml").seed == 3
 
 
 def test_a_run_that_was_launched_keeps_its_configuration(form: Form, outputs: Path):

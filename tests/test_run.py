@@ -41,7 +41,8 @@ def directory(outputs: Path) -> Path:
 def test_a_launch_returns_at_once_and_keeps_what_was_asked_for(directory: Path):
     config = from_preset("tiny").replace({"max_steps": 3})
 
-    run = launch(toy_plan(directory, start_s=60), config=config)
+    made = toy_plan(directory, start_s=60)
+    run = launch(made.model_copy(update={"files": made.files | {"config.toml": config.to_toml()}}))
 
     assert not run.status.state.is_over
     assert run.status.elapsed_s < 5
@@ -122,6 +123,22 @@ def test_a_configuration_that_was_saved_before_is_no_obstacle(directory: Path):
 
     assert run.wait(30).state is State.SUCCEEDED
     assert (directory / "config.toml").read_text() == "max_steps = 3  # mine\n"
+
+
+@pytest.mark.parametrize(("held", "kept"), [("max_steps = 3  # mine\n", True), ("max_steps = 5  # mine\n", False)])
+def test_a_launch_loses_nothing_that_was_written_into_the_configuration(directory: Path, held: str, kept: bool):
+    directory.mkdir(parents=True)
+    (directory / "config.toml").write_text(held)
+    asked = from_preset("tiny").replace({"max_steps": 5})
+
+    run = launch(toy_plan(directory).model_copy(update={"files": {"config.toml": asked.to_toml()}}))
+
+    copies = list((directory / "earlier").glob("*"))
+    assert load_config(directory) == asked
+    assert [copy.read_text() for copy in copies] == [held] * kept
+    assert [str(copy) in str(run.notice) for copy in copies] == [True] * kept
+    assert kept or (directory / "config.toml").read_text() == held
+    run.wait(30)
 
 
 def test_a_directory_that_cannot_be_written_is_a_clear_error(outputs: Path):

@@ -42,7 +42,7 @@ class Form:
         self,
         config: RunConfig,
         *,
-        save: Callable[[RunConfig], str],
+        save: Callable[[RunConfig, RunConfig], str],
         estimate: Callable[[RunConfig], float | None] = lambda _: None,
     ):
         self.config = config
@@ -73,8 +73,8 @@ class Form:
             self._say("✗ not valid:", f"{in_labels(error.message)}. Nothing is saved; the last valid values stay.")
 
     def _accept(self, config: RunConfig) -> None:
-        self.config = config
-        self._say("✓ valid;", self._save(config))
+        before, self.config = self.config, config
+        self._say("✓ valid;", self._save(config, before))
         self._outlook.value = page(notes(outlook(config, self._estimate(config))))
         for handle in self._below:
             handle.update(self._view())
