@@ -14,7 +14,6 @@ from rlguide.engines.trl import choose_gpu
 from rlguide.import_trial import ImportTrial, slowness
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
-from rlguide.torch_build import torch_build, torch_folder
 
 IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
 """Packages to import, one child process a group: two take half the time on two cores."""
@@ -49,8 +48,7 @@ def _hardware(about: About) -> list[Question]:
         of_the_machine("gpus", "GPUs", "none needed; one that is free is used", about,
                        partial(hardware.look_at_gpus, config=config)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that torch needs", about,
-                       lambda machine: hardware.look_at_driver(machine, torch_build(torch_folder()),
-                                                               must=bool(config.gpus))),
+                       partial(hardware.look_at_driver, must=bool(config.gpus))),
     ]  # fmt: skip
 
 

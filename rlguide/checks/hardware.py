@@ -1,6 +1,7 @@
 """Checks of the hardware: cores, memory, GPUs with their driver, and whether the processor is free."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rlguide.asking import Finding
 from rlguide.config import RunConfig
@@ -9,7 +10,7 @@ from rlguide.errors import Busy, ConfigError, LaunchError
 from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
-from rlguide.torch_build import INSTALL, TorchBuild, dotted, look_at_build
+from rlguide.torch_build import INSTALL, dotted, look_at_build, torch_build, torch_folder
 
 TRAINING_MEMORY_GIB = 2.5
 """A run of the tiny policy with its evaluation needs so much."""
@@ -95,9 +96,9 @@ def gpu_text(gpu: Gpu) -> str:
 
 
 def look_at_driver(
-    machine: Machine, build: TorchBuild | None, *, must: bool = False, install: str = INSTALL
+    machine: Machine, *, python: Path | None = None, must: bool = False, install: str = INSTALL
 ) -> Finding:
-    """Whether the driver can run the CUDA that the installed torch was built with.
+    """Whether the driver can run the CUDA that the torch of this Python, or another, was built with.
 
     `must` is true where a run uses a GPU or fails; otherwise it uses the processor instead.
     """
@@ -105,6 +106,7 @@ def look_at_driver(
         return Finding(Status.SKIP, "not compared: the GPUs are unknown")
     if not machine.gpus:
         return Finding(Status.PASS, "no GPU here that needs one")
+    build = torch_build(torch_folder(python))
     if build is None:
         return Finding(Status.SKIP, "torch is not installed")
     found = look_at_build(build, machine, install=install)

@@ -15,8 +15,7 @@ from rlguide.engines.prime_rl import ROLES
 from rlguide.errors import RlguideError
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import absolute
-from rlguide.records import Machine, Status
-from rlguide.torch_build import torch_build, torch_folder
+from rlguide.records import Status
 
 IMPORTS = (
     ("torch", "flash_attn"), ("verifiers", "reverse_text"), ("vllm", "prime_rl.entrypoints.rl"),
@@ -43,16 +42,13 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
         of_the_machine("gpus", "GPUs", "two that are free", about,
                        partial(hardware.look_at_two_gpus, roles=ROLES, chosen=config.gpus)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that prime-rl's torch needs", about,
-                       partial(_look_at_driver, python) if is_installed else lambda _: nothing),
+                       partial(hardware.look_at_driver, python=python, must=True, install=INSTALL) if is_installed
+                       else lambda _: nothing),
         *packages(trials, lambda: None if is_installed else nothing),
         Question(f"ports.{config.inference.port}", f"port {config.inference.port}", "free",
                  partial(look_at_port, config.inference.port, is_wish=True)),
     ]  # fmt: skip
     return Needs(questions(about, venv, own))
-
-
-def _look_at_driver(python: Path, machine: Machine) -> Finding:
-    return hardware.look_at_driver(machine, torch_build(torch_folder(python)), must=True, install=INSTALL)
 
 
 def look_at_checkout(named: str | None) -> Finding:
