@@ -28,6 +28,7 @@ help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */make \1 — /'
 
 install: $(INSTALLED)  ## make the virtual environment, or bring it up to date
+	@echo "next: make lab, or source $(VENV)/bin/activate and then rlguide doctor"
 
 ifneq ($(SETTINGS),$(CONSTRAINTS) $(EXTRAS))
 .PHONY: $(INSTALLED)
@@ -45,9 +46,12 @@ $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 tutorial: $(INSTALLED)  ## execute all notebooks without a browser, and write a report
 	$(BIN)/rlguide tutorial --engine $(ENGINE) $(ARGS)
 
+# Jupyter refuses to run as root unless it is told to; in a container and on a rented machine root is the only user.
+ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
 # The environment's own kernel comes first, whatever kernels the user has registered.
 lab: $(INSTALLED)  ## open the notebooks in JupyterLab
-	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ARGS)
+	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ROOT) $(ARGS)
 
 # Most tests wait for small processes, so there are more workers than cores. Training takes all cores: one at a time.
 SIDE_BY_SIDE ?= -n 3

@@ -1,4 +1,4 @@
-"""`make install` installs what is asked for: once, and again when something else is asked for."""
+"""`make install` installs what is asked for, once, and says what comes next; `make lab` opens for every user."""
 
 import os
 import shutil
@@ -27,13 +27,19 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def make(project: Path, *arguments: str) -> list[str]:
-    """Run make; returns the installations so far, as constraints and extras."""
+def output_of_make(project: Path, *arguments: str, programs: Path | None = None) -> str:
+    """Run make; returns what it printed. `programs` come before those of the machine."""
     # A make around these tests hands its own settings down.
     handed = {"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "PYTHON", "VENV", "CONSTRAINTS", "EXTRAS", "ARGS"}
     alone = {name: value for name, value in os.environ.items() if name not in handed}
+    alone["PATH"] = f"{programs or project}:{alone['PATH']}"
     argv = ["make", *arguments]
-    subprocess.run(argv, cwd=project, env=alone, capture_output=True, text=True, timeout=60, check=True)
+    return subprocess.run(argv, cwd=project, env=alone, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def make(project: Path, *arguments: str) -> list[str]:
+    """Run make; returns the installations so far, as constraints and extras."""
+    output_of_make(project, *arguments)
     calls = (project / "installed.log").read_text().splitlines()
     return [f"{call.split('--constraint ')[1].split()[0]} {call.split('[')[1].rstrip(']')}" for call in calls]
 
@@ -81,3 +87,24 @@ def test_an_installation_that_fails_is_done_again(project: Path):
     python.write_text(PIP)
 
     assert make(project, "install") == [CPU, CPU]
+
+
+def test_an_installation_ends_with_what_comes_next_also_when_it_was_there(project: Path):
+    first, again = (output_of_make(project, "install").splitlines()[-1] for _ in range(2))
+
+    assert first == again
+    assert "make lab" in first
+    assert "source .venv/bin/activate" in first
+
+
+@pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
+def test_jupyterlab_opens_for_root_too_and_is_told_so_only_then(project: Path, user: int, allowed: bool):
+    programs = project / "programs"
+    programs.mkdir()
+    for path, script in ((programs / "id", f"echo {user}"), (project / ".venv/bin/jupyter", 'echo "$@"')):
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    (command,) = [line for line in output_of_make(project, "lab", programs=programs).splitlines() if line[:4] == "lab "]
+
+    assert ("--allow-root" in command.split()) == allowed
