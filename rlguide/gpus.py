@@ -34,6 +34,7 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap", "mig.mode.current")
 OLD_QUERY = QUERY[:6]
 """All that drivers before 510 know."""
+CSV = "--format=csv,noheader,nounits"
 
 NO_DRIVER, NO_LIBRARY, MISMATCH = 9, 12, 18  # codes of NVML, which are also exit codes of nvidia-smi
 NO_PACKAGE = "absent"
@@ -185,19 +186,20 @@ def _from_nvidia_smi(deadline: float) -> Listing | None:
     program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", mode=os.F_OK)
     if program is None:
         return None
+
+    def ask(*options: str) -> Answer:
+        return answer_of((program, *options), limit_s=_left(deadline))
+
     try:
-        answer = _ask(program, QUERY, deadline)
+        answer = ask(f"--query-gpu={','.join(QUERY)}", CSV)
         if "not a valid field" in answer.said:
-            answer = _ask(program, OLD_QUERY, deadline)
+            answer = ask(f"--query-gpu={','.join(OLD_QUERY)}", CSV)
         if answer.code is None:
             return _problem("hangs", f"{LIMIT_S:.0f}")
         rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(OLD_QUERY))
         if not rows:
             return _without_rows(answer)
-        owners = answer_of(
-            (program, "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader,nounits"), limit_s=_left(deadline)
-        )
-        header = answer_of((program,), limit_s=_left(deadline))
+        owners, header = ask("--query-compute-apps=gpu_uuid,pid", CSV), ask()
     except OSError as error:
         return _problem("unstartable", f"{program}: {error.strerror}")
     version = re.search(r"CUDA[\w ]* Version *: *(\d+)\.(\d+)", header.out)
@@ -208,11 +210,6 @@ def _from_nvidia_smi(deadline: float) -> Listing | None:
         driver=rows[0][5] if rows[0][5][:1].isdecimal() else None,
         cuda=version and (int(version[1]), int(version[2])),
     )
-
-
-def _ask(program: str, fields: Sequence[str], deadline: float) -> Answer:
-    argv = (program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
-    return answer_of(argv, limit_s=_left(deadline))
 
 
 def _without_rows(answer: Answer) -> Listing:

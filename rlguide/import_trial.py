@@ -13,6 +13,7 @@ from rlguide.asking import Finding, once
 from rlguide.child import Answer, answer_of
 from rlguide.paths import PACKAGE, absolute
 from rlguide.records import Status
+from rlguide.redact import redacted
 
 PROGRAM = PACKAGE / "programs" / "try_imports.py"
 LIMIT_S = 60.0
@@ -69,7 +70,7 @@ class ImportTrial:
         if answer.get("folders"):
             seen = f"only a folder without code: {', '.join(answer['folders'])}"
         origin = answer.get("origin") or self.python
-        return Finding(Status.FAIL, f"{seen} ({origin})", self._fix(seen, Path(origin)))
+        return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(seen, Path(origin)))
 
     def _fix(self, seen: str, origin: Path) -> str:
         if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):

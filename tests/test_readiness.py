@@ -50,6 +50,15 @@ def test_the_first_that_does_not_import_is_named_with_the_reason(
     assert said in problem_of(try_imports(tmp_path))
 
 
+def test_a_secret_in_the_words_of_an_import_is_taken_out(
+    tmp_path: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", "hf_ThisIsASecretOfTheTests")
+    (packages / "vllm.py").write_text("import os; raise OSError(os.environ['HF_TOKEN'])")
+
+    assert problem_of(try_imports(tmp_path)).startswith("vllm: OSError: [HF_TOKEN]")
+
+
 def test_a_python_that_is_not_there_or_does_not_start_is_a_finding(tmp_path: Path, packages: Path):
     python = tmp_path / ".venv" / "bin" / "python"
     python.write_text("#!/no/such/python\n")
