@@ -38,7 +38,6 @@ from rlguide.windows import open_windows
 
 app = typer.Typer(
     name="rlguide",
-    help="Fine-tune a small language model with reinforcement learning, step by step.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -57,6 +56,15 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run
 def main() -> None:
     """Run the command line; an error of ours is printed without a traceback."""
     console.guarded(app)
+
+
+@app.callback()
+def _named(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=console.tell_version, help="Tell it.")
+    ] = False,
+) -> None:
+    """Fine-tune a small language model with reinforcement learning, step by step."""
 
 
 @app.command()

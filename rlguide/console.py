@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from rlguide import __version__
 from rlguide.config import PARAMETERS
 from rlguide.errors import EngineMissing, RlguideError
 from rlguide.files import way_out
@@ -43,6 +44,13 @@ def guarded(command: Callable[[], object]) -> None:
     except OSError as error:  # nothing below made words of it, and a reader is no better off with a traceback
         _give_up_output()
         _fail(f"{error}\nhint: {way_out(error)}", FAILED)
+
+
+def tell_version(asked: bool) -> None:
+    """For the option `--version`: prints it and ends the command."""
+    if asked:
+        print(f"rlguide {__version__}")
+        raise typer.Exit
 
 
 def _fail(told: str, code: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 import typer
 from toy import toy_plan
 
+import rlguide
 from rlguide.console import changes_asked, pasteable
 from rlguide.run import launch
 from rlguide.slot import cpu_slot
@@ -90,6 +91,18 @@ def test_a_key_that_is_given_twice_alike_is_taken():
         "max_steps": 5,
         "wandb.mode": "off",
     }
+
+
+# ---------------------------------------------------------------------------------------------- the program by its name
+
+
+def test_the_package_is_a_program_too_and_tells_its_version(shell: Shell, tmp_path: Path):
+    told = shell("--version")
+    argv = [sys.executable, "-m", "rlguide", "--version"]
+    as_module = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    assert told.stdout == as_module.stdout == f"rlguide {rlguide.__version__}\n"
+    assert (told.returncode, as_module.returncode) == (0, 0)
 
 
 # --------------------------------------------------------------------------------------------- writing a configuration
