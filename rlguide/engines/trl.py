@@ -257,7 +257,7 @@ def _estimate_s(config: RunConfig, hardware: dict[str, Any]) -> float | None:
 def _notes(config: RunConfig, hardware: dict[str, Any], refused: Finding | None) -> tuple[str, ...]:
     notes = []
     if refused:
-        notes.append(f"A GPU is free, but {refused.seen}: the processor trains. To change that, {refused.fix}.")
+        notes.append(f"A GPU is free, but {refused.seen}: this trains on the processor. To change that, {refused.fix}.")
     if not hardware["gpus"] and config.model.name != TINY:
         notes.append("This policy trains on the processor only: expect hours unless it is very small.")
     if hardware["gpus"] and not hardware["vllm"]:
