@@ -26,6 +26,8 @@ OFFLINE = "set wandb.mode to offline (`wandb sync` sends the run later) or to of
 NEW_KEY = f"take a new key from your W&B settings page, or {OFFLINE}"
 PROBLEMS = {
     "absent": ("the package wandb is not installed", f"{sys.executable} -m pip install 'rlguide[wandb]', or {OFFLINE}"),
+    "broken": ("the package wandb cannot be imported ({told})", f"install it anew, or {OFFLINE}"),
+    "address": ("WANDB_BASE_URL is no address that wandb takes: {told}", f"correct or unset it, or {OFFLINE}"),
     "missing": (
         "there is no W&B key for {host}: neither in WANDB_API_KEY, nor in the netrc file, nor in W&B's settings",
         f"log in with `wandb login` in a terminal, or {OFFLINE}",

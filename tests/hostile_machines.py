@@ -612,6 +612,11 @@ def account(why: str, status: Status, said: str, how: str = "well", *, key: str 
     return Case("a W&B account", why, "wandb", status, said, build)
 
 
+def behind_a_login(world: World) -> None:
+    """A W&B at an address with a name and a password in it."""
+    world.set(WANDB_BASE_URL=world.wandb().url.replace("//", "//user:secret-word@"))
+
+
 ACCOUNTS = (
     account("hers", PASS, "the run reports to anna's account"),
     account("another than expected", FAIL, "belongs to anna", wandb__expected_user="bert"),
@@ -623,6 +628,47 @@ ACCOUNTS = (
     account("a login page", FAIL, "something that is not W&B's", "html"),
     account("it is broken", FAIL, "cannot say whose W&B key it is (status 500)", "500"),
     account("it never answers", FAIL, "in time", "late"),
+    *(
+        Case(
+            "a W&B account",
+            f"an address that wandb does not take: {address}",
+            "wandb",
+            FAIL,
+            "WANDB_BASE_URL is no address that wandb takes: ",
+            lambda w, address=address: [w.wandb(), w.set(WANDB_API_KEY=ANNA, WANDB_BASE_URL=address)],
+        )
+        for address in (
+            "https://user:secret-word@",
+            "https://user:secret/word@host",
+            "user:secret-word@host",
+            "https://user:secret-word two@host",
+            "https://user:secret-word@wandb.ai",
+        )
+    ),
+    Case(
+        "a W&B account",
+        "a login before it",
+        "wandb",
+        PASS,
+        "anna's account, on 127.0.0.1:",
+        lambda w: [behind_a_login(w), w.set(WANDB_API_KEY=ANNA)],
+    ),
+    Case(
+        "a W&B account",
+        "a login before one that is not there",
+        "wandb",
+        FAIL,
+        "cannot be reached at 127.0.0.1:9",
+        lambda w: [w.wandb(), w.set(WANDB_API_KEY=ANNA, WANDB_BASE_URL="http://user:secret-word@127.0.0.1:9")],
+    ),
+    Case(
+        "a W&B account",
+        "a wandb that is broken",
+        "wandb",
+        FAIL,
+        "wandb cannot be imported (ImportError: broken)",
+        lambda w: [w.wandb(), w.set(WANDB_API_KEY=ANNA), w.package("wandb", "raise ImportError('broken')")],
+    ),
     Case("a W&B account", "off", "wandb", PASS, "none is needed", lambda w: w.set(WANDB_API_KEY="rubbish")),
     Case("a W&B account", "offline", "wandb", PASS, "none is needed", lambda w: w.configure(wandb__mode="offline")),
 )
@@ -644,7 +690,14 @@ SERVICES = (
         HF_ENDPOINT=w.black_hole(), WANDB_BASE_URL=w.black_hole(), https_proxy=w.black_hole())),
     service("addresses that are none", WARN, "offline: nobody answers", lambda w: w.set(
         HF_ENDPOINT="nonsense", WANDB_BASE_URL="http://[")),
-    service("it answers with an error", WARN, "the Hub: 127.0.0.1 says 503", lambda w: w.hub(503)),
+    service("it answers with an error", WARN, " says 503", lambda w: w.hub(503)),
+    *(
+        service(f"addresses and proxies with a password: {address}", WARN, "offline", lambda w, address=address: w.set(
+            HF_ENDPOINT=address, http_proxy=address, https_proxy=address, WANDB_BASE_URL=address))
+        for address in ("http://me:secret-word@127.0.0.1:9", "http://me:secret/word@127.0.0.1:9",
+                        "http://me:secret#word@127.0.0.1:9", "http://me:secret?word@127.0.0.1:9",
+                        "me:secret-word@127.0.0.1:9")
+    ),
     service("a proxy with a password", WARN, "offline", lambda w: w.set(
         http_proxy="http://me:secret-word@127.0.0.1:9", HF_ENDPOINT="http://x.invalid", WANDB_BASE_URL="http://x.invalid")),
 )  # fmt: skip
@@ -679,6 +732,7 @@ LOOPBACK = (
         "a proxy catches them", WARN, "through the proxy proxy.example:3128", http_proxy="http://proxy.example:3128"
     ),
     loopback("a password in it", WARN, "through the proxy proxy.example", http_proxy="http://me:pw@proxy.example"),
+    loopback("a slash in it", WARN, "through the proxy in http_proxy", http_proxy="http://me:secret/word@p.example"),
     loopback("a proxy for others only", PASS, "work", http_proxy="http://p.example", no_proxy="127.0.0.1,localhost"),
     loopback("a proxy for all but everything", PASS, "work", http_proxy="http://p.example", no_proxy="*"),
     loopback("a proxy that is none", WARN, "through the proxy", http_proxy="nonsense"),

@@ -70,7 +70,8 @@ class World:
     def ask(self, check: str, engine: str, *, network: bool) -> Check:
         """What `check_machine` says of this machine."""
         config: RunConfig = from_preset("guide" if engine == "prime-rl" else "tiny").replace(self.changes)
-        (found,) = check_machine(engine, config=config, only=[check], network=network).checks
+        checks = check_machine(engine, config=config, only=[check], network=network).checks
+        (found,) = (found for found in checks if check in {found.id, found.id.split(".")[0]})
         return found
 
     def set(self, **variables: str) -> None:

@@ -174,7 +174,7 @@ def test_what_only_wandb_refuses_is_said_in_its_words(wandb: Stub, monkeypatch: 
 def test_where_wandb_is_not_installed_the_command_that_installs_it_is_told(
     wandb: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (tmp_path / "wandb.py").write_text("raise ModuleNotFoundError('No module named wandb')")
+    (tmp_path / "wandb.py").write_text("raise ModuleNotFoundError('No module named wandb', name='wandb')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     with pytest.raises(ConfigError, match="wandb is not installed") as caught:

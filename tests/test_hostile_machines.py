@@ -29,7 +29,7 @@ def test_a_hostile_machine_gets_the_verdict_that_it_deserves(case: Case, world: 
     assert not found.fix or "None" not in found.fix
     assert found.seen.isprintable()
     assert len(found.seen) <= LONGEST
-    for secret in (TOKEN, ANNA, "secret-word"):
+    for secret in (TOKEN, ANNA, "secret"):
         assert secret not in f"{found.seen}{found.fix}"
 
 

@@ -62,7 +62,7 @@ LAYERS = (
         "wanted",
     },
     {"environment"},
-    {"environ", "errors", "files", "records", "paths", "redact"},
+    {"addresses", "environ", "errors", "files", "records", "paths", "redact"},
 )
 """From the front doors down to the leaves; a module may import from its own layer and from those below."""
 

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from rlguide.addresses import host_of
 from rlguide.asking import Finding
-from rlguide.checks.network import host_of
 from rlguide.config import TINY
 from rlguide.engines.policy import find_policy, problem_of
 from rlguide.errors import ConfigError
@@ -216,7 +216,7 @@ def _asked(what: str, token: Token | None) -> Finding:
     """What the Hub answers. Errors of the library may quote what was sent, and are not shown."""
     import httpx
 
-    host = host_of(endpoint())
+    host = host_of(endpoint()) or "what HF_ENDPOINT names"
     headers = {"Authorization": f"Bearer {token.value}"} if token else {}
     try:
         with httpx.stream("GET", f"{endpoint()}/api/{what}", headers=headers, timeout=ANSWER_S) as answer:
@@ -237,10 +237,8 @@ def _judged(code: int, wait: str | None, body: bytes, host: str, what: str, toke
     if code in {401, 403} and is_token and token:
         return Finding(Status.FAIL, f"{host} does not accept the token from {token.source} ({code})", token.fix)
     if code in {401, 403, 404} and not is_token:
-        name = what.partition("/")[2]
-        seen = (
-            f"{host} has no policy {name}, or does not show it to {'this account' if token else 'everybody'} ({code})"
-        )
+        name, whom = what.partition("/")[2], "this account" if token else "everybody"
+        seen = f"{host} has no policy {name}, or does not show it to {whom} ({code})"
         return Finding(Status.FAIL, seen, "correct model.name, or use a token of an account that may see it")
     if code != 200:
         return Finding(Status.WARN, f"{host} says {code}", "try again later, or check HF_ENDPOINT and proxy")

@@ -1,14 +1,15 @@
 """Checks of the network: this machine itself, its ports, and the services on the internet."""
 
+import errno
 import os
 import socket
 import urllib.request
 from collections.abc import Mapping
 from functools import partial
-from urllib.parse import urlsplit
 
 import psutil
 
+from rlguide.addresses import host_of, without_users
 from rlguide.asking import Finding, Question, ask
 from rlguide.owners import owner_of
 from rlguide.ports import IN_USE, why_taken_in
@@ -16,7 +17,7 @@ from rlguide.records import Status
 
 ANSWER_S = 4.0
 """Seconds for a service on the internet."""
-OFFLINE_FIX = "use the embedded engine (engine = trl) with the tiny policy, which needs no network"
+OFFLINE_FIX = "check network and proxy; the tiny policy on the trl engine needs no network"
 
 
 def look_at_loopback() -> Finding:
@@ -29,17 +30,15 @@ def look_at_loopback() -> Finding:
                 client.recv(1)
     except OSError as error:
         fix = "switch the loopback interface on (sudo ip link set lo up), or allow it in the firewall or sandbox"
+        if error.errno in {errno.EMFILE, errno.ENFILE}:
+            fix = "allow more open files (ulimit -n), or close programs"
         return Finding(Status.FAIL, f"do not work: {error}", fix)
     proxies = urllib.request.getproxies()
-    proxy = proxies.get("http") or proxies.get("all")
-    if proxy and not urllib.request.proxy_bypass("127.0.0.1"):
-        return Finding(Status.WARN, f"work, but would go through the proxy {_host(proxy)}", "export NO_PROXY=127.0.0.1")
+    kind = "http" if proxies.get("http") else "all"
+    if proxies.get(kind) and not urllib.request.proxy_bypass("127.0.0.1"):
+        seen = f"work, but would go through the proxy {host_of(proxies[kind]) or f'in {kind}_proxy'}"
+        return Finding(Status.WARN, seen, "export NO_PROXY=127.0.0.1")
     return Finding(Status.PASS, "work")
-
-
-def _host(url: str) -> str:
-    """A proxy's address without the password that it may hold."""
-    return url.rpartition("@")[2].rpartition("//")[2]
 
 
 # ---------------------------------------------------------------------------------------------------------- ports
@@ -95,25 +94,19 @@ def look_at_services(addresses: Mapping[str, str]) -> Finding:
         return Finding(Status.PASS, f"{', '.join(there)} answer")
     if not there:
         return Finding(Status.WARN, f"offline: nobody answers ({told})", OFFLINE_FIX)
-    return Finding(Status.WARN, f"no answer from {told}", f"check network and proxy; or {OFFLINE_FIX}")
-
-
-def host_of(address: str) -> str:
-    """The name in an address, and the address itself where it has none."""
-    try:
-        return urlsplit(address).hostname or address
-    except ValueError:
-        return address
+    return Finding(Status.WARN, f"no answer from {told}", OFFLINE_FIX)
 
 
 def _look_at(url: str) -> Finding:
     import httpx
 
-    host = host_of(url)
+    host = host_of(url) or "what HF_ENDPOINT or WANDB_BASE_URL holds"
     try:
         answer = httpx.head(url, timeout=ANSWER_S)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: a proxy that cannot be one
-        return Finding(Status.WARN, f"{host} {str(error) or type(error).__name__}")
+    except httpx.HTTPError as error:
+        return Finding(Status.WARN, f"{host} {without_users(str(error)) or type(error).__name__}")
+    except (httpx.InvalidURL, ValueError):  # its words may quote a part of a password
+        return Finding(Status.WARN, f"{host} cannot be asked: it, or that of a proxy, is none")
     if answer.status_code >= 500:
         return Finding(Status.WARN, f"{host} says {answer.status_code}")
     return Finding(Status.PASS, host)

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from rlguide.addresses import host_of, without_users
+
 WANDB_S = 5
 """Seconds that wandb may take; W&B answers within one."""
 PLAIN_S = 2.0
@@ -36,12 +38,13 @@ def ask() -> dict[str, Any]:
     """`user`, `entity`, `source` and `host`; or a `problem` of the kinds in `rlguide.accounts`, and what was `told`."""
     try:
         import wandb
-    except ImportError as error:
-        return {"problem": "absent", "told": str(error)}
+    except Exception as error:  # a broken package fails in ways of its own
+        absent = isinstance(error, ModuleNotFoundError) and error.name == "wandb"
+        return {"problem": "absent" if absent else "broken", "told": f"{type(error).__name__}: {error}"}
     try:
         return of_wandb(wandb)
     except Exception as error:  # a library's failure, of whatever class: what it says is part of the answer
-        return why(str(error), wandb)
+        return why(without_users(str(error).partition(" [type=")[0]), wandb)  # then pydantic quotes the value
 
 
 def of_wandb(wandb: Any) -> dict[str, Any]:
@@ -54,7 +57,7 @@ def of_wandb(wandb: Any) -> dict[str, Any]:
 
 def known_as(host: str) -> str:
     """What readers know a W&B by."""
-    return KNOWN_AS if host in SERVICE else urlsplit(host).netloc
+    return KNOWN_AS if host in SERVICE else host_of(host) or "W&B"
 
 
 def keys(host: str, wandb: Any) -> Iterator[tuple[str, str | None]]:
@@ -75,11 +78,14 @@ def keys(host: str, wandb: Any) -> Iterator[tuple[str, str | None]]:
 
 def why(told: str, wandb: Any) -> dict[str, Any]:
     """What kind of failure it was."""
+    _, of_address, reason = told.partition("base_url")
+    if of_address:
+        return {"problem": "address", "told": " ".join(reason.split())}
     with suppress(Exception):  # settings that wandb refuses: then the failure is about them, and `told` says which
         host = os.environ.get("WANDB_BASE_URL") or wandb.setup().settings.base_url
         host = host.rstrip("/")
         source, key = next(keys(host, wandb), (None, None))
-        answer = {"source": source, "host": known_as(host), "address": urlsplit(host).netloc}
+        answer = {"source": source, "host": known_as(host), "address": host_of(host)}
         if source is None:
             return answer | {"problem": "missing"}
         if key and key.split() != [key]:
@@ -93,7 +99,8 @@ def plainly(host: str, key: str) -> tuple[str, str | None]:
     """The problem that one request without wandb shows, and what was seen; `None` leaves wandb's own words."""
     authorization = "Basic " + base64.b64encode(f"api:{key}".encode()).decode()
     headers = {"Authorization": authorization, "Content-Type": "application/json", "User-Agent": "rlguide"}
-    request = urllib.request.Request(f"{host}/graphql", b'{"query": "{viewer {username}}"}', headers)
+    address = f"{without_users(host)}/graphql"
+    request = urllib.request.Request(address, b'{"query": "{viewer {username}}"}', headers)
     try:
         with urllib.request.urlopen(request, timeout=PLAIN_S) as response:
             viewer = json.loads(response.read())["data"]["viewer"]
