@@ -31,7 +31,7 @@ from rlguide.config import load_config, write_config
 from rlguide.console import CANNOT, changes_asked
 from rlguide.errors import ConfigError, RlguideError
 from rlguide.origin import provenance
-from rlguide.paths import outputs_root
+from rlguide.paths import OUTPUTS_RULE, outputs_root
 from rlguide.records import Status
 from rlguide.view import results, text
 from rlguide.windows import open_windows
@@ -51,6 +51,9 @@ Changes = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE",
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Stay until the run is over, or return at once.")]
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=console.tell_version, help="Print the version.")
+]
 
 
 def main() -> None:
@@ -60,9 +63,7 @@ def main() -> None:
 
 @app.callback()
 def _named(
-    version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=console.tell_version, help="Tell it.")
-    ] = False,
+    version: Version = False,
 ) -> None:
     """Fine-tune a small language model with reinforcement learning, step by step."""
 
@@ -182,7 +183,7 @@ def runs(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([summary.model_dump(mode="json") for summary in found], indent=2))
     else:
-        print(text.runs_text(found, root=outputs_root()))
+        print(text.runs_text(found, root=outputs_root(), hint=OUTPUTS_RULE))
 
 
 @app.command()

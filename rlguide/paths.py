@@ -14,6 +14,10 @@ TINY_POLICY = DATA / "tiny-qwen3"
 """The warm start that ships with the package."""
 
 OUTPUTS_VARIABLE = "RLGUIDE_OUTPUTS"
+OUTPUTS_RULE = (
+    "inside the project, runs are in its folder outputs; elsewhere in outputs of the current folder, "
+    f"or where the variable {OUTPUTS_VARIABLE} says"
+)
 
 
 def outputs_root(start: Path | None = None) -> Path:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from rlguide.errors import ConfigError, RunDamaged, RunNotFound
 from rlguide.files import open_file, read_file, refusals_told, write_atomically
 from rlguide.history import History, parse_steps
-from rlguide.paths import RunFiles, absolute, outputs_root
+from rlguide.paths import OUTPUTS_RULE, RunFiles, absolute, outputs_root
 from rlguide.records import SCHEMA_VERSION, RunRecord, StepRecord
 
 GLANCE_S = 0.05
@@ -111,7 +111,7 @@ def find_run(named: Path) -> Path:
             return candidate
     names = [run.name for run in run_folders(root)]
     close = difflib.get_close_matches(named.name, names, n=3)
-    hint = "no run is there yet; `rlguide train` starts one"
+    hint = f"no run is there yet, `rlguide train` starts one; {OUTPUTS_RULE}"
     if names:
         meant = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
         hint = f"{meant}`rlguide runs` lists the {len(names)} that are there"

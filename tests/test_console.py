@@ -194,6 +194,13 @@ def test_a_place_that_cannot_be_is_one_clear_error(shell: Shell, tmp_path: Path,
     assert "Traceback" not in done.stderr
 
 
+def test_where_no_run_is_the_reader_learns_where_runs_are_looked_for(shell: Shell, outputs: Path):
+    listed, watched = shell("runs"), shell("watch first")
+
+    assert listed.stdout.startswith(f"no runs in {outputs}\nhint: inside the project")
+    assert listed.stdout.count("RLGUIDE_OUTPUTS") == watched.stderr.count("RLGUIDE_OUTPUTS") == 1
+
+
 def test_an_outputs_folder_of_nobody_is_one_clear_error(shell: Shell):
     done = shell("runs", RLGUIDE_OUTPUTS="~nobody-of-that-name/x")
 

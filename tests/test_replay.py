@@ -117,7 +117,8 @@ def test_it_is_called_a_recording_wherever_it_is_shown(played: Run):
     assert "a recording of" in plan_html(record.plan)
     assert "a recording" in text.run_text(record, steps)
     assert "a recording" in run_html(record, steps)
-    assert "a recording" in text.runs_text(list_runs(played.directory.parent), root=played.directory.parent)
+    root = played.directory.parent
+    assert "a recording" in text.runs_text(list_runs(root), root=root, hint="")
     assert "a recording" in verdict(record, None)
 
 

@@ -116,7 +116,7 @@ def test_a_list_of_runs_tells_times_in_one_zone_that_is_named_once(tmp_path: Pat
     times = ("2030-01-02T11:59:07+00:00", "2030-01-02T11:59:07+02:00", None)
     made = [RunSummary(name=f"r{n}", directory=tmp_path, state=None, created_at=t) for n, t in enumerate(times)]
 
-    said = text.runs_text(made, root=tmp_path).splitlines()
+    said = text.runs_text(made, root=tmp_path, hint="look elsewhere").splitlines()
 
     assert said[0].endswith("launched (UTC)")
     assert [line.rpartition("  ")[2] for line in said[1:]] == ["2030-01-02 11:59", "2030-01-02 09:59", "–"]
@@ -194,19 +194,19 @@ def test_a_running_run_shows_its_last_steps_and_what_was_not_measured(tmp_path: 
 def test_a_list_of_runs_says_how_long_ago_each_was_launched(tmp_path: Path, age_s: float | None, said: str):
     run = RunSummary(name="one", directory=tmp_path, state=State.RUNNING, age_s=age_s)
 
-    assert f" {said} " in text.runs_text([run], root=tmp_path)
+    assert f" {said} " in text.runs_text([run], root=tmp_path, hint="look elsewhere")
 
 
 def test_a_list_of_runs_shows_also_the_one_that_cannot_be_read(tmp_path: Path):
     good = RunSummary(name="one", directory=tmp_path, state=State.SUCCEEDED, completed_updates=20, max_steps=20)
     bad = RunSummary(name="two", directory=tmp_path, state=None, problem="run.json is damaged")
 
-    said = text.runs_text([good, bad], root=tmp_path).splitlines()
+    said = text.runs_text([good, bad], root=tmp_path, hint="look elsewhere").splitlines()
 
     assert said[1].split()[:5] == ["one", "succeeded", "20", "of", "20"]
     assert "unreadable" in said[2]
     assert "run.json is damaged" in said[2]
-    assert text.runs_text([], root=tmp_path) == f"no runs in {tmp_path}"
+    assert text.runs_text([], root=tmp_path, hint="look there") == f"no runs in {tmp_path}\nhint: look there"
 
 
 def report(*statuses: Status) -> MachineReport:

@@ -10,7 +10,7 @@ import pytest
 
 from rlguide.config import from_preset
 from rlguide.paths import PACKAGE
-from rlguide.records import State, StoppedBy
+from rlguide.records import State, Status, StoppedBy
 from rlguide.view.text import STATES, STOPPED
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +54,22 @@ def test_the_glossary_tells_the_end_of_a_run_in_the_words_of_the_screen(state: S
     shown = STATES[state].removeprefix(str(state)).strip(" :")
 
     assert shown in glossary()[state]
+
+
+def outcomes_told(text: str, row: str) -> dict[str, str]:
+    """Outcome of a check → what a page says that it means, without the sentence's capital and its end."""
+    return {name: told[:1].lower() + told[1:].rstrip(".;") for name, told in re.findall(row, text, re.MULTILINE)}
+
+
+def test_the_doctors_page_and_the_notebook_explain_the_outcomes_of_a_check_alike():
+    page = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    notebook = nbformat.read(ROOT / "notebooks" / "01_check_your_machine.ipynb", as_version=4)
+    (prose,) = [cell.source for cell in notebook.cells if cell.id == "01-doctor-seen"]
+
+    told = outcomes_told(page, r"^\| (pass|warn|fail|skip) \| (.+?) \|$")
+
+    assert set(told) == set(Status)
+    assert told == outcomes_told(prose, r"^- \*\*(\w+)\*\*: (.+)$")
 
 
 def test_the_glossary_names_all_that_may_stop_a_run():

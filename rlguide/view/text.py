@@ -157,10 +157,10 @@ def steps_text(steps: Sequence[StepRecord], *, last: int = 5) -> str:
     return f"{curve}\n{table(rows, head=('step', 'reward', 'right form', 'tokens', 'seconds'))}"
 
 
-def runs_text(runs: Sequence[RunSummary], *, root: object) -> str:
-    """All runs, one line each."""
+def runs_text(runs: Sequence[RunSummary], *, root: object, hint: str) -> str:
+    """All runs, one line each; where there are none in `root`, a `hint`."""
     if not runs:
-        return f"no runs in {root}"
+        return f"no runs in {root}\nhint: {hint}"
     rows, head = runs_table(runs)
     return table(rows, head=head)
 
