@@ -3,6 +3,7 @@
 Runs of the training engine are not started here: they outlive the process that starts them.
 """
 
+import atexit
 import os
 import signal
 import subprocess
@@ -10,18 +11,21 @@ import sys
 import sysconfig
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import psutil
+
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
-from rlguide.family import end_tree
+from rlguide.family import end_tree, marked
 from rlguide.process import MARK, identity_of
 from rlguide.records import Process
 from rlguide.redact import redact_file, redacted
-from rlguide.starting import start
+from rlguide.starting import end_with_parent, start
 
 GRACE_S = 5.0
 """Seconds between the request to end and the kill: a helper has nothing to save."""
@@ -79,23 +83,41 @@ class Answer(NamedTuple):
 def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
     """What a short program answers within `limit_s` seconds. Raises `OSError` when it cannot be started, or not answer.
 
-    Whatever it started in its own session is killed with it; one that cannot be killed is left behind.
+    Whatever it started is killed with it, and both also when this process ends first, as far as that can be told of a
+    program that was killed itself; one that cannot be killed is left behind.
     Files take its output: after a kill, a pipe would be waited for as long as any descendant holds it.
     """
+    mark, others = f"helper-{uuid.uuid4().hex}", psutil.pids()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=inherited(), start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=inherited() | {MARK: mark},
+            start_new_session=True,
+            preexec_fn=end_with_parent(signal.SIGKILL),
         )
+        kill = atexit.register(partial(_kill, child, mark, others))
         try:
             code = child.wait(limit_s)
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the other words
-                os.killpg(child.pid, signal.SIGKILL)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(KILLED_S)
+            kill()
+            atexit.unregister(kill)
         return Answer(code, *(_content(file) for file in (out, err)))
+
+
+def _kill(child: "subprocess.Popen[bytes]", mark: str, others: Collection[int]) -> None:
+    """Kill a program, its process group, and those of its descendants that left it; `others` were there before."""
+    with suppress(ProcessLookupError, PermissionError):  # nobody is left; macOS says so in the other words
+        os.killpg(child.pid, signal.SIGKILL)
+    for process in marked(mark, but=others):
+        with suppress(psutil.Error):
+            process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(KILLED_S)
 
 
 def _content(file: IO[bytes]) -> str:

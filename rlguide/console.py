@@ -6,6 +6,7 @@ Knows no command.
 import getpass
 import os
 import re
+import signal
 import socket
 import sys
 import tomllib
@@ -24,12 +25,17 @@ from rlguide.view.written import as_toml
 
 FAILED = 1
 CANNOT = 2
+SIGNALLED = 128
+"""By the shells' convention, with the number of the signal."""
 
 
 def guarded(command: Callable[[], object]) -> None:
     """Run the command line to its end; what went wrong is printed in words, and the exit code says so."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end the command
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # whoever ignores one, as nohup does, goes on ignoring it
+            signal.signal(number, _end_in_order)
     try:
         try:
             command()
@@ -51,6 +57,11 @@ def tell_version(asked: bool) -> None:
     if asked:
         print(f"rlguide {__version__}")
         raise typer.Exit
+
+
+def _end_in_order(number: int, _frame: object) -> None:
+    """Python would be gone at once, and what it has started would stay."""
+    sys.exit(SIGNALLED + number)
 
 
 def _fail(told: str, code: int) -> None:

@@ -7,7 +7,7 @@ carry the mark of the run.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import psutil
 
@@ -58,11 +58,15 @@ def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
     return {process for process in found if lives(process)}
 
 
-def marked(mark: str) -> set[psutil.Process]:
-    """All live processes whose environment carries that mark, whoever their parent is; never this process itself."""
+def marked(mark: str, *, but: Collection[int] = ()) -> set[psutil.Process]:
+    """All live processes whose environment carries that mark, whoever their parent is; never this process itself.
+
+    Those with the pids `but` are not looked at, which takes longer than to list them.
+    """
     found = set()
-    for process in psutil.process_iter():
+    for pid in {*psutil.pids()} - {*but}:
         try:
+            process = psutil.Process(pid)
             if process.environ().get(MARK) == mark and process.pid != os.getpid() and lives(process):
                 found.add(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):

@@ -44,19 +44,20 @@ def start(process: "Process", directory: Path) -> "subprocess.Popen[bytes]":
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent(),
+            preexec_fn=end_with_parent(),
         )
 
 
-def _end_with_parent() -> Callable[[], None] | None:
+def end_with_parent(number: int = signal.SIGTERM) -> Callable[[], None] | None:
+    """What a new process calls to be sent that signal when the thread that started it is gone; `None` but on Linux."""
     if sys.platform != "linux":
         return None
     prctl, parent = _prctl(), os.getpid()  # the library is loaded before the fork
 
     def ask_kernel() -> None:
-        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # the parent died between the fork and the line above
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
 
     return ask_kernel
 
