@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
 from rlguide.history import History
 from rlguide.records import RunRecord
 from rlguide.view.written import number
@@ -48,6 +45,9 @@ def shown() -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield _lines()
         return
+    from rich.console import Console  # here, because most commands draw no bar
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task("starting", total=None)
