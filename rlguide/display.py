@@ -101,7 +101,18 @@ def _first_rollouts(run: Run, history: History) -> tuple[Rollout, ...]:
 
 
 def _watching(run: Run) -> Callable[[RunRecord, History], None]:
-    return _shown(run).update
+    """What a wait shows: the run, or one line where `monitor` shows the run on this page already."""
+    if run.directory not in _followers:
+        return _shown(run).update
+    from rlguide.progress import of_run
+
+    above, line = _live[run.directory].update, of_run(_progress())
+
+    def update(record: RunRecord, history: History) -> None:
+        above(record, history)
+        line(record, history)
+
+    return update
 
 
 # ------------------------------------------------------------------------------------------- pictures and tables

@@ -169,6 +169,10 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_configuration_is_still_
     assert form.config == from_preset("tiny")
 
 
+def test_the_whole_file_is_left_to_the_page_that_reads_it(form: Form):
+    assert "[trainer.optim]" not in form._view()._repr_html_()
+
+
 def test_the_form_without_a_notebook_is_a_text(form: Form):
     form.fields["max_steps"].value = 5
 

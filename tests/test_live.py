@@ -50,12 +50,20 @@ def test_monitor_returns_at_once_and_its_output_ends_with_the_last_frame(outputs
     )
 
     assert said.strip().removeprefix("state then: ") in {"planned", "starting", "running"}
-    for shown in (watched, waited):
-        assert "succeeded: the last step was reached" in shown
-        assert "8 of 8 steps" in shown
-        assert "step 7: 0.700" in shown  # the curve, in words
-        assert "<summary>log of the trainer, last lines</summary>" in shown
-        assert "step 7</pre>" in shown
+    assert "succeeded: the last step was reached" in watched
+    assert "8 of 8 steps" in watched
+    assert "step 7: 0.700" in watched  # the curve, in words
+    assert "<summary>log of the trainer, last lines</summary>" in watched
+    assert "step 7</pre>" in watched
+    assert "toy succeeded, reward 0.700: 8 of 8" in waited
+    assert "<figure" not in waited  # the same picture is above already
+
+
+def test_a_wait_that_nobody_monitors_shows_the_run_whole_and_so_does_the_next(outputs: Path):
+    _, *shown = executed(start(outputs / "toy", steps=2), "record = run.wait()", "record = run.wait()")
+
+    assert all("step 1: 0.100" in told for told in shown)
+    assert all("2 of 2 steps" in told for told in shown)
 
 
 def test_all_redraws_use_one_figure(outputs: Path):
@@ -73,10 +81,9 @@ def test_all_redraws_use_one_figure(outputs: Path):
 def test_a_run_that_is_over_is_shown_and_a_failure_says_why(outputs: Path):
     _, watched, waited = executed(start(outputs / "toy", exit_at=0, exit_code=3), "rlguide.monitor(run)", "run.wait()")
 
-    for shown in (watched, waited):
-        assert "failed" in shown
-        assert "exit code 3" in shown
-        assert "The run ended before its first step." in shown
+    assert "exit code 3" in watched
+    assert "The run ended before its first step." in watched
+    assert "toy failed: 0 of 3" in waited
 
 
 def test_a_run_of_several_components_says_what_it_is_at(outputs: Path):

@@ -13,8 +13,7 @@ from IPython.display import DisplayHandle, display
 from rlguide.config import RunConfig, from_preset
 from rlguide.errors import ConfigError
 from rlguide.view import written
-from rlguide.view.elements import View, join, notes, page, table, tag
-from rlguide.view.html import toml_html
+from rlguide.view.elements import View, notes, page, table, tag
 
 FIELDS = {
     "max_steps": ("Training steps", "each is one update of the weights"),
@@ -85,7 +84,7 @@ class Form:
     def _view(self) -> View:
         head = ("setting", f"preset {self.config.preset}", "here", "note")
         values = table(self._rows(), caption="The six settings, and what else differs from the preset", head=head)
-        return View(join(values, toml_html(self.config)), repr(self))
+        return View(values, repr(self))
 
     def _rows(self) -> list[tuple[object, ...]]:
         """The fields as they were last valid, then every other key that differs from the preset."""

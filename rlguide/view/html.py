@@ -47,12 +47,7 @@ def _checks(checks: Sequence[records.Check], *, caption: str) -> Markup:
 
 def config_html(config: RunConfig) -> Markup:
     """What differs from the preset, and the whole file behind a fold."""
-    return join(difference_html(config), toml_html(config))
-
-
-def toml_html(config: RunConfig) -> Markup:
-    """The whole file behind a fold."""
-    return folded("all settings, as config.toml", tag("pre", config.to_toml()))
+    return join(difference_html(config), folded("all settings, as config.toml", tag("pre", config.to_toml())))
 
 
 def difference_html(config: RunConfig) -> Markup:

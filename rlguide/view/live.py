@@ -91,16 +91,16 @@ class LiveProgress:
 
     def __init__(self) -> None:
         self._handle: DisplayHandle | None = None
-        self._drawn_at = float("-inf")
+        self._drawn_at, self._what = float("-inf"), ""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Show it, at most twice a second; the end always."""
+        """Show it, of the same work at most twice a second; the end always."""
         now = time.monotonic()
-        if now < self._drawn_at + 0.5 and done < total:
+        if now < self._drawn_at + 0.5 and done < total and what == self._what:
             return
         told = f"{what}: {done} of {total}"
         view = View(tag("p", tag("progress", value=done, max=total, aria_label=what), f" {told}"), told)
-        self._drawn_at = now
+        self._drawn_at, self._what = now, what
         if self._handle is None:
             self._handle = DisplayHandle()
             self._handle.display(view)

@@ -1,6 +1,7 @@
 """The form of the notebooks: small cells, prose first, no logic, nothing run, every word explained and linked."""
 
 import ast
+import json
 import re
 from pathlib import Path
 from statistics import median
@@ -10,6 +11,7 @@ import pytest
 from pages import PAGES, ROOT, answers, cells, code_lines, prose, tags
 
 import rlguide
+from rlguide.paths import DATA
 from rlguide.records import Parameters
 
 TAGS = {"parameters", "needs-gpu", "cleanup", "provenance", "raises-exception"}
@@ -138,7 +140,9 @@ def test_versions_are_recorded_where_packages_are_looked_at_and_where_results_ar
 @each_page
 def test_a_live_view_stays_in_sight(page: Path):
     order = cells(page)
-    live = [number for number, cell in enumerate(order) if re.search(r"\.wait\(|monitor\(|evaluate\(", cell.source)]
+    monitored = any("monitor(" in cell.source for cell in cells(page, "code"))  # a wait is one line then
+    shows = re.compile(r"monitor\(|evaluate\(" if monitored else r"\.wait\(|evaluate\(")
+    live = [number for number, cell in enumerate(order) if shows.search(cell.source)]
 
     assert not [
         number
@@ -230,6 +234,15 @@ def test_words_of_the_trade_are_linked_where_they_first_appear(page: Path):
 
     assert glossary() >= TERMS
     assert not [term for term, use in first.items() if use and not use.group(1)]
+
+
+def test_the_page_that_plays_the_recording_says_in_what_it_is_not_the_readers_own_run():
+    recorded = json.loads((DATA / "recordings" / "prime-rl-two-gpus" / "manifest.json").read_text("utf-8"))
+    (told,) = [cell.source for cell in cells(PAGES[0], "markdown") if "## The same on two GPUs" in cell.source]
+
+    assert re.search(r"[\d.]+ million", recorded["policy"])[0] in told
+    assert recorded["texts"].partition(",")[0] in told
+    assert "docs/verified-runs" in told
 
 
 def test_the_first_notebook_uses_no_word_of_the_trade_before_it_explains_it():
