@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from rlguide.asking import Finding
 from rlguide.child import answer_of
-from rlguide.records import Machine, Status
+from rlguide.gpus import cuda_name
+from rlguide.records import Gpu, Machine, Status
 
 ANSWER_S = 4.0
 FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
 INSTALL = "install torch for CUDA: pip uninstall torch, then pip install 'rlguide[gpu]'"
 """pip alone does not replace one build of a version by another."""
+OLDEST = (((13, 0), (7, 5)), ((12, 8), (7, 0)), ((12, 0), (5, 0)))
+"""From a CUDA on, the least compute capability for which torch's own builds hold code: `.ci/manywheel/build_cuda.sh` of
+pytorch/pytorch. CUDA 13 makes none for less than 7.5, as NVIDIA's notes on its release say."""
 
 
 class TorchBuild(NamedTuple):
@@ -72,6 +76,18 @@ def look_at_build(build: TorchBuild, machine: Machine, *, install: str = INSTALL
     if machine.cuda[0] == build.cuda[0]:
         return Finding(Status.WARN, f"{seen}: works in most cases", fix)
     return Finding(Status.FAIL, seen, fix)
+
+
+def too_old(gpu: Gpu, build: TorchBuild) -> Finding | None:
+    """A doubt where `build` holds no code for `gpu`; `None` where it does, or nothing is known."""
+    least = next((least for cuda, least in OLDEST if build.cuda and build.cuda >= cuda), (0, 0))
+    has = gpu.compute_capability
+    if has is None or has >= least:
+        return None
+    seen = f"{cuda_name(gpu)} has compute capability {dotted(has)}, and torch {build.version} needs {dotted(least)}"
+    earlier = next((cuda for cuda, able in OLDEST if has >= able), None)
+    fix = f"install a torch made for CUDA {dotted(earlier)}" if earlier else "use a GPU that is newer, or the processor"
+    return Finding(Status.WARN, seen, fix)
 
 
 def dotted(version: tuple[int, int]) -> str:

@@ -33,6 +33,8 @@ class Case(NamedTuple):
     build: Callable[[World], object]
     engine: str = "trl"
     network: bool = False
+    helps: str = ""
+    """Part of the fix."""
 
 
 def without(told: dict[str, Any], name: str) -> dict[str, Any]:
@@ -59,6 +61,8 @@ LIBRARY = (
     listed("processes are not told", WARN, "who is on it is unknown", lambda w: w.nvml(without(H100, "pids"))),
     listed("memory is in use, by nobody that is seen", WARN, "not visible from this container",
            lambda w: w.nvml(H100 | {"free": 40 * GIB})),
+    Case("GPUs through NVIDIA's library", "divided, and without slices", "gpus", WARN, "divided into slices that are not",
+         lambda w: w.nvml(H100 | {"slices": []}), helps="nvidia-smi mig -cgi"),
     listed("half of it is in use by a desktop", WARN, "40 of 80 GiB free",
            lambda w: w.nvml(H100 | {"free": 40 * GIB, "graphics": [1]})),
 )  # fmt: skip
@@ -187,21 +191,27 @@ TWO = (
     two("two of eight by UUID", PASS, "inference on 4, trainer on 7", lambda w: eight(w, "GPU-4,GPU-7")),
     two("in the order that was configured", PASS, "inference on 1, trainer on 0",
         lambda w: configured(w, [1, 0], H100, OTHER)),
-    two("one configured that is busy", FAIL, "free for certain: 0; needed: 2",
+    two("one configured that is busy", WARN, "inference on 0, trainer on 1; 1 is not free for certain",
         lambda w: configured(w, [0, 1], H100, OTHER | {"pids": [2**22 + 1]})),
-    two("one configured that is not there", FAIL, "needed: 2", lambda w: configured(w, [0, 5], H100, OTHER)),
-    two("one only", FAIL, "free for certain: 0; needed: 2", lambda w: w.nvml(H100)),
-    two("none", FAIL, "free for certain: none; needed: 2", lambda w: w.nvml()),
-    two("one of two is busy", FAIL, "free for certain: 0", lambda w: w.nvml(H100, OTHER | {"pids": [2**22 + 1]})),
+    two("one configured that is not there", FAIL, "no GPU 5 for it here", lambda w: configured(w, [0, 5], H100, OTHER)),
+    two("three configured", FAIL, "gpus = [0, 1, 2]: the prime-rl engine uses 2 GPUs",
+        lambda w: configured(w, [0, 1, 2], H100, OTHER)),
+    two("one configured that is too old", FAIL, "no GPU 1 for it here (seen: 0, 1; with a compute capability below",
+        lambda w: configured(w, [0, 1], H100, OTHER | {"capability": [7, 5]})),
+    two("one only", FAIL, "needs 2 free GPUs (seen: 0; free: 0)", lambda w: w.nvml(H100)),
+    two("none", FAIL, "none", lambda w: w.nvml()),
+    two("one of two is busy", FAIL, "(seen: 0, 1; free: 0)", lambda w: w.nvml(H100, OTHER | {"pids": [2**22 + 1]})),
     two("two of three, the first is busy", PASS, "inference on 1, trainer on 2",
         lambda w: w.nvml(H100 | {"pids": [2**22 + 1]}, OTHER, OTHER | {"uuid": "GPU-c"})),
-    two("slices are no GPUs to it", FAIL, "needed: 2, undivided",
+    two("slices are no GPUs to it", FAIL, "(seen: 0; free: none)",
         lambda w: w.nvml(H100 | {"slices": [PART, PART | {"uuid": "MIG-2"}]})),
     two("unknown, not absent", FAIL, "unknown: NVIDIA's library crashed", lambda w: w.nvml(H100, does="crash")),
     two("a variable that is no list", FAIL, "'0;1' is not a list", lambda w: eight(w, "0;1")),
     two("a variable that hides all", FAIL, "hides all 8", lambda w: eight(w, "")),
-    two("too old for flash-attn", FAIL, "compute capability 7.5, and flash-attn needs 8.0",
+    two("too old for flash-attn", FAIL, "with a compute capability below 8.0: 1; free: 0)",
         lambda w: w.nvml(H100, OTHER | {"capability": [7, 5]})),
+    two("two of three, the first is too old", PASS, "inference on 1, trainer on 2",
+        lambda w: w.nvml(H100 | {"capability": [7, 0]}, OTHER, OTHER | {"uuid": "GPU-c"})),
 )  # fmt: skip
 
 
@@ -239,6 +249,22 @@ DRIVER = (
            12080, wheel("None"), check="gpus"),
     driver("a torch without CUDA: the named GPU", FAIL, "gpus = [0]: torch 2.9 is made for processors only", 12080,
            wheel("None"), check="gpus", gpus=[0]),
+    driver("a GPU that is too old for CUDA 13", WARN, "0 has compute capability 7.0, and torch 2.9 needs 7.5", 13000,
+           wheel("'13.0'"), check="gpus", capability=[7, 0]),
+    driver("the same, and it is named", FAIL, "gpus = [0]: 0 has compute capability 7.0", 13000, wheel("'13.0'"),
+           check="gpus", gpus=[0], capability=[7, 0]),
+    driver("the same: the processor", PASS, "free", 13000, wheel("'13.0'"), check="processor", capability=[7, 0]),
+    driver("just new enough for CUDA 13", PASS, "a run takes 0", 13000, wheel("'13.0'"), check="gpus",
+           capability=[7, 5]),
+    driver("too old for torch's builds for CUDA 12.8", WARN, "capability 6.0, and torch 2.9 needs 7.0", 13000,
+           wheel("'12.8'"), check="gpus", capability=[6, 0]),
+    driver("old, with CUDA 12.6", PASS, "a run takes 0", 13000, wheel("'12.6'"), check="gpus", capability=[6, 0]),
+    driver("too old for every torch", WARN, "capability 3.5, and torch 2.9 needs 5.0", 13000, wheel("'12.6'"),
+           check="gpus", capability=[3, 5]),
+    Case("driver against torch's CUDA", "its age is not told", "gpus", PASS, "a run takes 0",
+         lambda w: [w.nvml(without(H100, "capability"), cuda=13000), w.torch(wheel("'13.0'"))]),
+    Case("driver against torch's CUDA", "an old GPU beside a new one", "gpus", PASS, "a run takes 1",
+         lambda w: [w.nvml(H100 | {"capability": [7, 0]}, OTHER | {"free": 79 * GIB - 1}), w.torch(wheel("'13.0'"))]),
     driver("a torch without CUDA: the processor", PASS, "free", 12080, wheel("None"), check="processor"),
     driver("a torch for CUDA: the processor", PASS, "not needed", 12080, wheel("'12.8'"), check="processor"),
     driver("a torch for AMD", WARN, "made for AMD's GPUs", 12080, wheel("None", "hip = '6.2'")),

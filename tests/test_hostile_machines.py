@@ -27,6 +27,7 @@ def test_a_hostile_machine_gets_the_verdict_that_it_deserves(case: Case, world: 
     assert (found.status, case.said in found.seen) == (case.status, True), found
     assert found.fix or found.status in {Status.PASS, Status.SKIP}
     assert not found.fix or "None" not in found.fix
+    assert case.helps in (found.fix or "")
     assert found.seen.isprintable()
     assert len(found.seen) <= LONGEST
     for secret in (TOKEN, ANNA, "secret"):

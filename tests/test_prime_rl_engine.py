@@ -74,7 +74,7 @@ def test_the_first_gpu_serves_and_the_second_trains(
         (Machine(cores=8, memory_gib=64, gpus=(gpu(0), gpu(1, owners=None))), None, "seen: 0, 1; free: 0"),
         (TWO, [0], "uses 2 GPUs"),
         (TWO, [0, 1, 2], "uses 2 GPUs"),
-        (TWO, [0, 5], "no GPU 5 here .seen: 0, 1"),
+        (TWO, [0, 5], "no GPU 5 for it here .seen: 0, 1"),
     ],
 )
 def test_too_few_gpus_are_refused_with_what_was_seen(

@@ -5,19 +5,18 @@ from pathlib import Path
 
 from rlguide.asking import Finding
 from rlguide.config import RunConfig
+from rlguide.engines.prime_rl import ROLES, choose_gpus
 from rlguide.engines.trl import choose_gpu
 from rlguide.errors import Busy, ConfigError, LaunchError
-from rlguide.gpus import cuda_name, free_gpus
+from rlguide.gpus import cuda_name
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
-from rlguide.torch_build import INSTALL, dotted, look_at_build, torch_build, torch_folder
+from rlguide.torch_build import INSTALL, look_at_build, torch_build, torch_folder
 
 TRAINING_MEMORY_GIB = 2.5
 """A run of the tiny policy with its evaluation needs so much."""
 LOOK_S = 0.5
 """Another doctor may be looking at the same moment."""
-FLASH_ATTN = (8, 0)
-"""Compute capability from which flash-attn and bfloat16 work: Ampere."""
 
 
 def look_at_cores(machine: Machine) -> Finding:
@@ -47,31 +46,29 @@ def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
         fix = "wait, end what is yours on it, or leave gpus out to choose"
         return Finding(Status.WARN, f"{told}: {cuda_name(choice.gpu)} is not free for certain", fix)
     if choice.refused:
-        return Finding(Status.PASS, f"{told}: a run takes none, because {choice.refused.seen}")
+        status = Status.WARN if choice.refused.status is Status.WARN else Status.PASS  # the driver's check tells more
+        return Finding(status, f"{told}: a run takes none, because {choice.refused.seen}", choice.refused.fix)
     if not machine.gpus:
         return Finding(Status.PASS, told)
     fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
+    if all(gpu.slices == () for gpu in machine.gpus):
+        fix = "make slices (`nvidia-smi mig -cgi`), or switch the division off (`nvidia-smi -mig 0`)"
     return Finding(Status.WARN, f"{told}: none is free for certain", fix)
 
 
-def look_at_two_gpus(machine: Machine, roles: Sequence[str], *, chosen: Sequence[int] | None = None) -> Finding:
-    """Whether there is a whole free GPU for each of `roles`, and which: prime-rl takes no slice, and shares none."""
-    instead = "use engine = trl, which needs one GPU or none"
-    if machine.gpu_problem:
-        return Finding(Status.FAIL, f"unknown: {machine.gpu_problem}", f"{machine.gpu_fix}; or {instead}")
+def look_at_two_gpus(machine: Machine, config: RunConfig) -> Finding:
+    """Which whole GPUs a run with prime-rl takes, and whether somebody is on them."""
     told = gpus_text(machine.gpus) + (f" ({machine.gpu_notice})" if machine.gpu_notice else "")
-    free = {gpu.index: gpu for gpu in free_gpus(machine.gpus)}
-    taken = sorted([*free][: len(roles)]) if chosen is None else [index for index in chosen if index in free]
-    if len(taken) < len(roles):
-        seen = f"{told}; free for certain: {', '.join(map(str, taken)) or 'none'}; needed: {len(roles)}, undivided"
-        first = machine.gpu_fix or ("end what is yours on the others" if machine.gpus else None)
-        return Finding(Status.FAIL, seen, f"{first}; or {instead}" if first else instead)
-    old = [index for index in taken if (free[index].compute_capability or FLASH_ATTN) < FLASH_ATTN]
-    if old:
-        seen = f"{told}: {old[0]} has compute capability {dotted(free[old[0]].compute_capability)}"
-        return Finding(Status.FAIL, f"{seen}, and flash-attn needs {dotted(FLASH_ATTN)}", instead)
-    shared = ", ".join(f"{role} on {index}" for role, index in zip(roles, taken, strict=False))
-    return Finding(Status.WARN if machine.gpu_notice else Status.PASS, f"{told}: {shared}", machine.gpu_fix)
+    try:
+        taken = choose_gpus(config, machine)
+    except ConfigError as error:
+        seen = f"unknown: {machine.gpu_problem}" if machine.gpu_problem else told
+        return Finding(Status.FAIL, f"{seen}; {error.message}" if machine.gpus else seen, error.hint)
+    shared = f"{told}: " + ", ".join(f"{role} on {gpu.index}" for role, gpu in zip(ROLES, taken, strict=True))
+    if busy := [gpu.index for gpu in taken if not gpu.is_free]:
+        fix = "wait, end what is yours on it, or leave gpus out to choose"
+        return Finding(Status.WARN, f"{shared}; {busy[0]} is not free for certain", fix)
+    return Finding(Status.WARN if machine.gpu_notice else Status.PASS, shared, machine.gpu_fix)
 
 
 def gpus_text(gpus: Sequence[Gpu]) -> str:

@@ -11,7 +11,6 @@ from rlguide.checks.disk import Room
 from rlguide.checks.network import look_at_port
 from rlguide.checks.tools import GIT, OLDEST_UV, RSYNC, SSH, TMUX, Tool, asked_by, look_at_uv
 from rlguide.child import answer_of
-from rlguide.engines.prime_rl import ROLES
 from rlguide.errors import RlguideError
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import absolute
@@ -39,8 +38,8 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
                  partial(look_at_checkout, config.prime_rl.checkout)),
         Question("venv", "Python of prime-rl", "as the checkout asks", partial(look_at_target, checkout, python)),
         *_programs(about, checkout, is_needed=not is_installed),
-        of_the_machine("gpus", "GPUs", "two that are free", about,
-                       partial(hardware.look_at_two_gpus, roles=ROLES, chosen=config.gpus)),
+        of_the_machine("gpus", "GPUs", "two that are free, undivided", about,
+                       partial(hardware.look_at_two_gpus, config=config)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that prime-rl's torch needs", about,
                        partial(hardware.look_at_driver, python=python, must=True, install=INSTALL) if is_installed
                        else lambda _: nothing),

@@ -7,15 +7,15 @@ from pathlib import Path
 from rlguide import probe
 from rlguide.config import RunConfig
 from rlguide.engines.base import Engine, Tools
-from rlguide.engines.prime_rl import ROLES, PrimeRl, as_wanted
+from rlguide.engines.prime_rl import PrimeRl, as_wanted, choose_gpus
 from rlguide.engines.replay import Replay
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
-from rlguide.gpus import cuda_name, devices, free_gpus
+from rlguide.gpus import cuda_name, devices
 from rlguide.paths import RunFiles, absolute, outputs_root
 from rlguide.records import Machine, Plan
 from rlguide.store import read_record
-from rlguide.view.written import written
+from rlguide.view.written import gpu_names, written
 
 ENGINES: dict[str, Engine] = {"trl": Trl(), "prime-rl": PrimeRl(), "replay": Replay()}
 """Name in the configuration → engine."""
@@ -103,13 +103,14 @@ def choose(config: RunConfig, machine: Machine) -> tuple[Engine, str]:
 
 def fitting(config: RunConfig, machine: Machine) -> tuple[str, str]:
     """The engine that makes most of `machine`, and why."""
-    free = len(free_gpus(machine.gpus))
-    if free < len(ROLES) or (config.gpus and len(config.gpus) < len(ROLES)):
+    try:
+        gpus = gpu_names([gpu.index for gpu in choose_gpus(config, machine)])
+    except ConfigError:
         return AUTO, "chosen automatically"
     problem = ENGINES["prime-rl"].missing(config)
     if problem:
-        return AUTO, f"chosen automatically, because prime-rl, for {free} free GPUs, is not ready ({problem})"
-    return "prime-rl", f"chosen automatically for {free} free GPUs"
+        return AUTO, f"chosen automatically, because prime-rl, for {gpus}, is not ready ({problem})"
+    return "prime-rl", f"chosen automatically for {gpus}"
 
 
 def require_installed(name: str, config: RunConfig | None = None) -> Engine:

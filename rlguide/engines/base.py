@@ -12,6 +12,8 @@ from rlguide.records import Machine, Plan
 
 GPU_CONCURRENCY = 32
 """Requests at a time to a server on a GPU."""
+MODERN = (8, 0)
+"""Compute capability from which bfloat16 and flash-attn work: Ampere."""
 VLLM_READY_S = 600.0
 """vLLM compiles on a first start; with a small policy it took 60 s."""
 

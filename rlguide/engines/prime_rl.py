@@ -3,7 +3,7 @@ launcher does the work.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import tomlkit
 
 from rlguide.checkout import GUIDE_RELEASE, checkout_place, find_checkout, release_of, require_supported, venv_bin
 from rlguide.config import TINY, RunConfig
-from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
+from rlguide.engines.base import GPU_CONCURRENCY, MODERN, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
 from rlguide.environment.generator import FOLDER as TEXTS
@@ -103,7 +103,7 @@ class PrimeRl:
         found = release_of(checkout)
         found = found if found.is_supported else GUIDE_RELEASE  # no other is driven; `missing` tells what is there
         release = f"{found.name}, {found.revision[:9] if found.revision else 'revision unknown'}"
-        gpus, port = _choose_gpus(config, machine), free_port(config.inference.port)
+        gpus, port = tuple(gpu.index for gpu in choose_gpus(config, machine)), free_port(config.inference.port)
         return Plan(
             engine=self.name,
             release=release,
@@ -149,23 +149,36 @@ def _programs(plan: Plan) -> Path:
     return Path(plan.processes[0].argv[0]).parent
 
 
-def _choose_gpus(config: RunConfig, machine: Machine) -> tuple[int, ...]:
-    """One GPU for each of `ROLES`, in that order: those asked for, or the first free ones."""
+def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
+    """A GPU for each of `ROLES`, in that order: those that `config` names, whoever is on them, or the first free ones.
+
+    Raises `ConfigError` where these are not there, or too old.
+    """
     there = {gpu.index: gpu for gpu in machine.gpus}
-    seen = ", ".join(map(str, there)) or "none"
+    old = [index for index, gpu in there.items() if (gpu.compute_capability or MODERN) < MODERN]
+    seen = f"seen: {machine.gpu_problem or _listed(there)}" + (
+        f"; with a compute capability below 8.0: {_listed(old)}" if old else ""
+    )
     if config.gpus is None:
-        free = tuple(gpu.index for gpu in free_gpus(machine.gpus))
+        free = [gpu.index for gpu in free_gpus(machine.gpus) if gpu.index not in old]
         if len(free) < len(ROLES):
-            named = ", ".join(map(str, free)) or "none"
-            told = f"the prime-rl engine needs {len(ROLES)} free GPUs (seen: {seen}; free: {named})"
-            raise ConfigError(told, hint="end what is on the others, or use engine = 'trl'; `rlguide doctor` shows who")
-        return tuple(sorted(free[: len(ROLES)]))
+            others = "end what is yours on the others" if len(there) > len(free) + len(old) else None
+            hint = "; or ".join(
+                filter(None, [machine.gpu_fix or others, "use engine = trl, which needs one GPU or none"])
+            )
+            told = f"the prime-rl engine needs {len(ROLES)} free GPUs ({seen}; free: {_listed(free)})"
+            raise ConfigError(told, hint=hint)
+        return [there[index] for index in sorted(free[: len(ROLES)])]
     if len(config.gpus) != len(ROLES):
         hint = "name two, the first for the inference server, the second for the trainer"
         raise ConfigError(f"gpus = {config.gpus}: the prime-rl engine uses {len(ROLES)} GPUs", hint=hint)
-    if absent := [index for index in config.gpus if index not in there]:
-        raise ConfigError(f"gpus = {config.gpus}: no GPU {absent[0]} here (seen: {seen})", hint="leave gpus out")
-    return tuple(config.gpus)
+    if unfit := [index for index in config.gpus if index not in there or index in old]:
+        raise ConfigError(f"gpus = {config.gpus}: no GPU {unfit[0]} for it here ({seen})", hint="leave gpus out")
+    return [there[index] for index in config.gpus]
+
+
+def _listed(indices: Iterable[int]) -> str:
+    return ", ".join(map(str, indices)) or "none"
 
 
 def _launcher(config: RunConfig, directory: Path, checkout: Path, policy: str, gpus: Sequence[int]) -> Process:

@@ -17,14 +17,14 @@ from rlguide import probe
 from rlguide.asking import Finding
 from rlguide.child import program
 from rlguide.config import TINY, RunConfig
-from rlguide.engines.base import GPU_CONCURRENCY, VLLM_READY_S, Tools, fingerprint
+from rlguide.engines.base import GPU_CONCURRENCY, MODERN, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
 from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 from rlguide.gpus import cuda_name, free_gpus
 from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process, Status
-from rlguide.torch_build import look_at_build, torch_build, torch_folder
+from rlguide.torch_build import look_at_build, too_old, torch_build, torch_folder
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
 PROGRAM = "rlguide.programs.train_trl"
@@ -115,7 +115,7 @@ class Choice(NamedTuple):
     gpu: Gpu | None
     """`None`: the processor."""
     refused: Finding | None = None
-    """Why not a GPU, though one is free."""
+    """Why not a GPU, though one is free: a failure where torch can use none here, a doubt where this one is too old."""
 
 
 def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
@@ -124,11 +124,15 @@ def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
     Raises `ConfigError` where one is named, and cannot be taken.
     """
     offered = free_gpus(machine.gpus, slices=True) if config.gpus is None else _named(config.gpus, machine)
-    refused = _problem_of_torch(machine) if offered else None
+    refused = None
+    for gpu in offered:
+        refused = _problem_of_torch(gpu, machine)
+        if refused is None:
+            return Choice(gpu)
     if refused and config.gpus:
         hint = f"{refused.fix}; or leave gpus out, to train on the processor"
         raise ConfigError(f"gpus = {config.gpus}: {refused.seen}", hint=hint)
-    return Choice(offered[0] if offered and not refused else None, refused)
+    return Choice(None, refused)
 
 
 def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
@@ -143,21 +147,23 @@ def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
     return [*free_gpus(there, slices=True), *there]
 
 
-def _problem_of_torch(machine: Machine) -> Finding | None:
-    """What keeps the installed torch from the GPUs; `None` where nothing is known to, which a run then tries."""
+def _problem_of_torch(gpu: Gpu, machine: Machine) -> Finding | None:
+    """What keeps the installed torch from a GPU; `None` where nothing is known to, which a run then tries."""
     try:
         build = torch_build(torch_folder())
     except (OSError, ValueError, SyntaxError):
         return None
-    found = build and look_at_build(build, machine)
-    return found if found and found.status is Status.FAIL else None
+    if build is None:
+        return None
+    found = look_at_build(build, machine)
+    return found if found.status is Status.FAIL else too_old(gpu, build)
 
 
 def _hardware(gpu: Gpu | None, cores: int) -> dict[str, Any]:
     """Device, precision and threads: on `gpu`, or without one on the processor."""
     if gpu is None:
         return {"threads": cores, "gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
-    modern = (gpu.compute_capability or (0, 0)) >= (8, 0)  # bfloat16 and flash-attn need Ampere or later
+    modern = (gpu.compute_capability or (0, 0)) >= MODERN
     flash = modern and importlib.util.find_spec("flash_attn") is not None
     return {
         "threads": cores,
