@@ -25,6 +25,7 @@ DEFAULT = Path("~/prime-rl")
 GUIDE_EXAMPLE = Path("examples/reverse_text/rl.toml")
 AUGUST_EXAMPLE = Path("examples/basic/reverse-text/rl.toml")
 CONFIGS = Path("packages/prime-rl-configs")
+PROGRAMS = ("python", "rl", "inference", "vf-eval")
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 HEAD = ("what", "the guide says", "your checkout wants")
@@ -163,6 +164,15 @@ def venv_bin(checkout: Path) -> Path:
 def venv_python(checkout: Path) -> Path:
     """The Python that trains, there or not."""
     return venv_bin(checkout) / "python"
+
+
+def absent_programs(checkout: Path) -> str | None:
+    """Which of the programs that a run starts are not installed, in words; `None` where all are."""
+    try:
+        absent = [name for name in PROGRAMS if not (venv_bin(checkout) / name).is_file()]
+    except OSError as error:
+        return f"{venv_bin(checkout)} cannot be looked at: {error.strerror}"
+    return f"there is no {', '.join(absent)} in {venv_bin(checkout)}" if absent else None
 
 
 def require_supported(checkout: Path, *, pinned: str = REVISION) -> Release:

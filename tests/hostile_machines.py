@@ -5,6 +5,7 @@ The kinds are those of the checks' own promises; `why` says what is hostile abou
 
 import json
 import os
+import shutil
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -61,7 +62,7 @@ LIBRARY = (
     listed("processes are not told", WARN, "who is on it is unknown", lambda w: w.nvml(without(H100, "pids"))),
     listed("memory is in use, by nobody that is seen", WARN, "not visible from this container",
            lambda w: w.nvml(H100 | {"free": 40 * GIB})),
-    Case("GPUs through NVIDIA's library", "divided, and without slices", "gpus", WARN, "divided into slices that are not",
+    Case("GPUs through NVIDIA's library", "divided, and without slices", "gpus", WARN, "slices that are not told",
          lambda w: w.nvml(H100 | {"slices": []}), helps="nvidia-smi mig -cgi"),
     listed("half of it is in use by a desktop", WARN, "40 of 80 GiB free",
            lambda w: w.nvml(H100 | {"free": 40 * GIB, "graphics": [1]})),
@@ -343,9 +344,7 @@ def temporary(world: World, place: object) -> None:
 def linked(world: World, place: object) -> object:
     """A checkout without an installation, on that disk."""
     checkout = world.prime_rl()
-    (checkout / ".venv" / "bin" / "python").unlink()
-    (checkout / ".venv" / "bin").rmdir()
-    (checkout / ".venv").rmdir()
+    shutil.rmtree(checkout / ".venv")
     (checkout / ".venv").symlink_to(str(place))
     return checkout
 
@@ -403,6 +402,10 @@ def in_prime_rl(world: World, name: str, source: str) -> None:
     world.package(name, source)
 
 
+def of_another_processor(world: World) -> None:
+    world.prime_rl().joinpath(".venv/bin/python").write_bytes(b"\x7fELF for another one")
+
+
 IMPORTS = (
     imports("it is not there", FAIL, "ModuleNotFoundError", lambda w: w.prime_rl(), "vllm", engine="prime-rl"),
     imports("an undefined symbol", FAIL, "undefined symbol: _ZN3c10", lambda w: in_prime_rl(
@@ -432,8 +435,12 @@ IMPORTS = (
         w, "flash_attn", "import os; os.kill(os.getpid(), 9)"), "flash_attn", engine="prime-rl"),
     imports("too little memory", FAIL, "MemoryError", lambda w: in_prime_rl(
         w, "flash_attn", "raise MemoryError"), "flash_attn", engine="prime-rl"),
-    imports("a Python that cannot start", FAIL, "No module named 'encodings'", lambda w: w.prime_rl(
+    imports("a Python that cannot start", SKIP, "No module named 'encodings'", lambda w: w.prime_rl(
         "echo \"ModuleNotFoundError: No module named 'encodings'\" >&2; exit 1"), "torch", engine="prime-rl"),
+    imports("a Python that never answers", SKIP, "python did not answer within", lambda w: w.prime_rl("sleep 60"),
+            "torch", engine="prime-rl"),
+    imports("a Python for another processor", SKIP, "cannot be started: Exec format error", of_another_processor,
+            "torch", engine="prime-rl"),
     imports("no virtual environment", SKIP, "there is no", lambda w: None, "torch", engine="prime-rl"),
 )  # fmt: skip
 
@@ -488,6 +495,14 @@ CHECKOUT = (
     checkout("none, and so no virtual environment", SKIP, "comes with the checkout", lambda w: None, "venv"),
     checkout("no virtual environment", FAIL, "there is no",
              lambda w: w.prime_rl().joinpath(".venv/bin/python").unlink(), "venv"),
+    checkout("prime-rl without its launcher", FAIL, "there is no rl in",
+             lambda w: w.prime_rl().joinpath(".venv/bin/rl").unlink(), "venv"),
+    checkout("prime-rl without its launcher: what installs it", FAIL, "not found on PATH",
+             lambda w: w.prime_rl().joinpath(".venv/bin/rl").unlink(), "git"),
+    checkout("an interpreter that never answers", WARN, "did not answer within", lambda w: w.prime_rl("sleep 60"),
+             "venv"),
+    checkout("an interpreter for another processor: the driver", SKIP, "Exec format error",
+             lambda w: [w.nvml(H100, OTHER), of_another_processor(w)], "driver"),
     checkout("an interpreter that does not start", FAIL, "does not work", lambda w: w.prime_rl("exit 127"), "venv"),
     checkout("an interpreter that is moved", FAIL, "cannot be started",
              lambda w: w.prime_rl().joinpath(".venv/bin/python").write_text("#!/no/such/python\n"), "venv"),

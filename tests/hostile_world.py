@@ -223,5 +223,7 @@ class World:
         run_this = f'exec {sys.executable} "$@"'
         python = self.file("prime-rl/.venv/bin/python", "#!/bin/sh\n" + (script or run_this) + "\n")
         python.chmod(0o755)
+        for name in ("rl", "inference", "vf-eval"):
+            self.file(f"prime-rl/.venv/bin/{name}")
         self.configure(prime_rl__checkout=str(place))
         return place

@@ -1,10 +1,11 @@
 """What prime-rl needs: two GPUs, and a checkout with a virtual environment of its own, whose Python is asked."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from rlguide.asking import Finding, Question
-from rlguide.checkout import find_checkout, require_supported
+from rlguide.asking import Finding, Question, once
+from rlguide.checkout import absent_programs, find_checkout, require_supported
 from rlguide.checks import hardware
 from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
@@ -28,22 +29,22 @@ ANSWER_S = 4.0
 def needs(about: About, checkout: Path | None, python: Path) -> Needs:
     """What a run with the prime-rl in `checkout` needs, where `python` is its own."""
     config = about.config
-    is_installed = python.exists()
+    is_installed = checkout is not None and absent_programs(checkout) is None
+    target = once(partial(look_at_target, checkout, python))
     venv = Room("venv-disk", "the virtual environment of prime-rl", lambda: absolute(python.parent),
                 0 if is_installed else INSTALL_GIB, why_none="nothing is written: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
-    nothing = Finding(Status.SKIP, f"not tried: there is no {python}")
+    driver = partial(hardware.look_at_driver, python=python, must=True, install=INSTALL)
     own = [
-        Question("checkout", "checkout of prime-rl", "the guide's release",
-                 partial(look_at_checkout, config.prime_rl.checkout)),
-        Question("venv", "Python of prime-rl", "as the checkout asks", partial(look_at_target, checkout, python)),
-        *_programs(about, checkout, is_needed=not is_installed),
         of_the_machine("gpus", "GPUs", "two that are free, undivided", about,
                        partial(hardware.look_at_two_gpus, config=config)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that prime-rl's torch needs", about,
-                       partial(hardware.look_at_driver, python=python, must=True, install=INSTALL) if is_installed
-                       else lambda _: nothing),
-        *packages(trials, lambda: None if is_installed else nothing),
+                       lambda machine: _not_tried(target) or driver(machine)),
+        Question("checkout", "checkout of prime-rl", "the guide's release",
+                 partial(look_at_checkout, config.prime_rl.checkout)),
+        Question("venv", "Python of prime-rl", "as the checkout asks, with prime-rl beside it", target),
+        *_programs(about, checkout, is_needed=not is_installed),
+        *packages(trials, partial(_not_tried, target)),
         Question(f"ports.{config.inference.port}", f"port {config.inference.port}", "free",
                  partial(look_at_port, config.inference.port, is_wish=True)),
     ]  # fmt: skip
@@ -62,24 +63,33 @@ def look_at_checkout(named: str | None) -> Finding:
 
 
 def look_at_target(checkout: Path | None, python: Path) -> Finding:
-    """Whether the Python in the virtual environment starts, and is what the checkout asks for."""
+    """Whether the Python of prime-rl starts, is what the checkout asks for, and has the programs of a run beside it."""
     from packaging.specifiers import SpecifierSet
 
     if checkout is None:
-        return Finding(Status.SKIP, "it comes with the checkout")
-    if not python.exists():
-        return Finding(Status.FAIL, f"there is no {python}", INSTALL)
+        return Finding(Status.SKIP, "there is none: it comes with the checkout")
     try:
+        if not python.exists():
+            return Finding(Status.FAIL, f"there is no {python}", INSTALL)
         answer = answer_of((python, "-P", "-c", "import platform as p; print(p.python_version())"), limit_s=ANSWER_S)
     except OSError as error:
         return Finding(Status.FAIL, f"{python} cannot be started: {error.strerror}", INSTALL)
     version = (answer.out.split() or [""])[-1]  # Python may print more when it starts
+    if answer.code is None:
+        return Finding(Status.WARN, f"{python} did not answer within {ANSWER_S:g} s", f"see why it hangs: {python}")
     if answer.code != 0:
         return Finding(Status.FAIL, f"{python} does not work: {answer.said or answer.code}", INSTALL)
     wanted = asked_by(checkout, "project", "requires-python")
-    if SpecifierSet(wanted).contains(version, prereleases=True):
-        return Finding(Status.PASS, f"{version} at {python}")
-    return Finding(Status.FAIL, f"{version} at {python}, and the checkout asks for {wanted}", INSTALL)
+    if not SpecifierSet(wanted).contains(version, prereleases=True):
+        return Finding(Status.FAIL, f"{version} at {python}, and the checkout asks for {wanted}", INSTALL)
+    absent = absent_programs(checkout)
+    return Finding(Status.FAIL if absent else Status.PASS, absent or f"{version} at {python}", INSTALL)
+
+
+def _not_tried(target: Callable[[], Finding]) -> Finding | None:
+    """What stands in for a look by prime-rl's own Python, where that was found wanting."""
+    found = target()
+    return None if found.status is Status.PASS else Finding(Status.SKIP, f"not tried: {found.seen}")
 
 
 def _programs(about: About, checkout: Path | None, *, is_needed: bool) -> list[Question]:

@@ -10,7 +10,15 @@ from typing import Any
 
 import tomlkit
 
-from rlguide.checkout import GUIDE_RELEASE, checkout_place, find_checkout, release_of, require_supported, venv_bin
+from rlguide.checkout import (
+    GUIDE_RELEASE,
+    absent_programs,
+    checkout_place,
+    find_checkout,
+    release_of,
+    require_supported,
+    venv_bin,
+)
 from rlguide.config import TINY, RunConfig
 from rlguide.engines.base import GPU_CONCURRENCY, MODERN, VLLM_READY_S, Tools, fingerprint
 from rlguide.engines.policy import find_policy
@@ -77,9 +85,9 @@ class PrimeRl:
             require_supported(checkout)
         except (ConfigError, EngineMissing) as error:
             return f"{error.message}; {error.hint}"
-        absent = [name for name in ("rl", "inference", "vf-eval") if not (venv_bin(checkout) / name).is_file()]
-        told = f"{checkout} is not installed: there is no {', '.join(absent)} in {venv_bin(checkout)}"
-        return f"{told}; install with: rlguide install --engine prime-rl" if absent else None
+        absent = absent_programs(checkout)
+        told = f"{checkout} is not installed: {absent}; install with: rlguide install --engine prime-rl"
+        return told if absent else None
 
     def require_ready(self, plan: Plan) -> None:
         """What is imported first may have been removed meanwhile: `uv sync` takes away all that it did not install."""
