@@ -6,20 +6,19 @@
 import os
 import shutil
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
-from rlguide.errors import LaunchError, RunOccupied
-from rlguide.family import end_tree, marked
+from rlguide.errors import LaunchError, RlguideError, RunOccupied
+from rlguide.family import ORPHAN_GRACE_S, end_tree, marked
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
-from rlguide.process import START_TOLERANCE_S, boot_id, host, is_alive
+from rlguide.process import MARK, boot_id, host, own_identity
 from rlguide.records import ProcessIdentity, RunRecord, State
 from rlguide.redact import redact_files
-from rlguide.store import holds_run
+from rlguide.store import holds_run, read_record
 from rlguide.tail import last_lines
 
 
@@ -35,35 +34,36 @@ def request_stop(files: RunFiles, status: RunRecord) -> None:
             supervisor[0].terminate()
 
 
-def end_processes(files: RunFiles, status: RunRecord) -> str | None:
-    """End the processes that a record names, and all that carry the run's mark; components get their grace to save.
+def end_processes(files: RunFiles, status: RunRecord, *above: ProcessIdentity) -> str | None:
+    """End the processes that carry the run's mark, and all below `above`; components get their grace to save.
 
-    Among the marked is a supervisor that does not react; it goes last, and its last duty is done for it: no secret
-    stays in a file. Returns a sentence about those that cannot be killed, `None` when nothing is left.
+    Among the marked are a supervisor that does not react and its caretaker; they go last, and their last duty is done for
+    them: no secret stays in a file. Returns a sentence about those that cannot be killed, `None` when nothing is left.
     """
-    roots = _credible(status, (component.identity for component in status.components if component.identity))
-    also = _credible(status, status.relatives)
-    left = end_tree(roots, grace_s=status.plan.grace_s, mark=status.mark, also=also)
+    components = [component.identity for component in status.components if component.identity]
+    left = end_tree([*above, *components], grace_s=status.plan.grace_s, mark=status.mark)
     redact_files(files.engine, files.supervisor_log)
     pids = ", ".join(str(identity.pid) for identity in left)
     return f"could not be killed, probably stuck in a driver: pid {pids}" if left else None
+
+
+def end_what_is_left(files: RunFiles) -> None:
+    """End what is left of a run below this process, the caretaker of a supervisor that is gone."""
+    try:
+        end_processes(files, read_record(files), own_identity())
+    except RlguideError:  # the record is gone, too, or cannot be read
+        end_tree([own_identity()], grace_s=ORPHAN_GRACE_S, mark=os.environ.get(MARK))
 
 
 def has_processes(status: RunRecord) -> bool:
     """True when something of the run is alive here; the processes of a copy are those of the original."""
     if status.made_in:
         return False
-    return bool(_marked(status)) or any(map(is_alive, _credible(status, status.relatives)))
+    return bool(_marked(status))
 
 
 def _marked(status: RunRecord) -> set[psutil.Process]:
     return marked(status.mark) if status.mark else set()
-
-
-def _credible(status: RunRecord, named: Iterable[ProcessIdentity]) -> list[ProcessIdentity]:
-    """Those of the named that can be of the run: its supervisor started all of them, so none is older."""
-    first = status.supervisor
-    return [one for one in named if first and one.start_time >= first.start_time - START_TOLERANCE_S]
 
 
 def is_settled(status: RunRecord) -> bool:

@@ -1,4 +1,4 @@
-"""What a child process inherits of this process's environment: everything, with three repairs. Pure."""
+"""What a child process inherits of this process's environment: everything, with four repairs. Pure."""
 
 import os
 from collections.abc import Mapping
@@ -15,10 +15,11 @@ def inherited(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The environment for a child process, without blank secrets and with this machine out of every proxy's reach.
 
     A blank `HF_TOKEN` is worse than none: it is sent, and refused, where no token would be needed. W&B gets no copy of
-    what programs print, unless the user wants it: a key could be in it, and a file of W&B's cannot be cleaned.
+    what programs print, unless the user wants it: a key could be in it, and a file of W&B's cannot be cleaned. And
+    `setproctitle`, in prime-rl and vLLM, must not write a title over the environment, in which a run's mark is seen.
     """
     kept = {name: value for name, value in environment.items() if value.strip() or not looks_secret(name)}
-    return {"WANDB_CONSOLE": "off"} | kept | bypassing(*LOOPBACK, environment=environment)
+    return {"WANDB_CONSOLE": "off", "SPT_NOENV": "1"} | kept | bypassing(*LOOPBACK, environment=environment)
 
 
 def bypassing(*hosts: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Whole trees of processes: who belongs to one, and how all of them end.
 
-Knows nothing of runs, and signals only processes that it is given by identity, their descendants, and those that
-carry the mark of the run.
+Knows nothing of runs, and signals only processes that are below this one or carry the mark of the run, never on the
+word of a file alone.
 """
 
 import os
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import psutil
 
-from rlguide.process import MARK, find, identity_from, lives, start_time
+from rlguide.process import MARK, find, identity_from, lives
 from rlguide.records import ProcessIdentity
 
 POLL_S = 0.1
@@ -29,16 +29,15 @@ class Lookout:
 
     def __init__(self) -> None:
         self._due = time.monotonic() + FIRST_LOOK_S
-        self._seen: dict[psutil.Process, float] = {}
+        self._seen: set[psutil.Process] = set()
 
-    def look(self) -> dict[int, float]:
-        """Pid → start time of each, as in its identity; also of those seen earlier that are no longer below it."""
+    def look(self) -> set[psutil.Process]:
+        """All of them, and those seen earlier that are no longer below it."""
         if time.monotonic() >= self._due:
             began = time.process_time()
-            below = {*psutil.Process().children(recursive=True), *(one for one in self._seen if lives(one))}
-            self._seen = {one: self._seen.get(one) or start_time(one) for one in below}
+            self._seen = {*psutil.Process().children(recursive=True), *filter(lives, self._seen)}
             self._due = time.monotonic() + (time.process_time() - began) / LOOKING_SHARE
-        return {process.pid: start for process, start in self._seen.items()}
+        return self._seen
 
 
 def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
@@ -79,17 +78,17 @@ def end_tree(
     *,
     grace_s: float,
     mark: str | None = None,
-    also: Iterable[ProcessIdentity] = (),
+    also: Iterable[psutil.Process] = (),
     at_once: bool = False,
     while_waiting: Callable[[], object] | None = None,
 ) -> tuple[ProcessIdentity, ...]:
-    """End `roots`, all their descendants, every process that carries `mark`, and `also` those.
+    """End `roots`, all their descendants, every process that carries `mark`, and `also` those, seen by this process.
 
     The roots get SIGTERM and `grace_s` seconds, in which they look after their own children, or, with `at_once`, the
     children are told together with them. What then remains gets SIGTERM and a short while, then SIGKILL. The tree is
-    walked before the first signal and again at every look, and remembered. This process itself may be a root: its
-    descendants end, it does not. `while_waiting` is called at every look. Returns those that could not be killed
-    within `KILL_LIMIT_S`.
+    walked before the first signal and again at every look, and remembered. A root that neither is below this process
+    nor carries the mark is left alone, whoever named it. This process itself may be a root: its descendants end, it
+    does not. `while_waiting` is called at every look. Returns those that could not be killed within `KILL_LIMIT_S`.
     """
     family = _Family(roots, also, mark, while_waiting or (lambda: None))
     if not family.living(search=True):
@@ -112,18 +111,18 @@ class _Family:
     def __init__(
         self,
         roots: Iterable[ProcessIdentity],
-        also: Iterable[ProcessIdentity],
+        also: Iterable[psutil.Process],
         mark: str | None,
         while_waiting: Callable[[], object],
     ):
-        above = {parent.pid for parent in psutil.Process().parents()}
-        self._spared = {os.getpid(), *above}
-        self._roots = {process for root in roots if root.pid not in above and (process := find(root)) is not None}
+        me = psutil.Process()
+        self._spared = {me.pid, *(parent.pid for parent in me.parents())}
+        ours = {me} | descendants([me]) | (marked(mark) if mark else set())
+        self._roots = ours & {find(root) for root in roots}
         self.heads = {process for process in self._roots if process.pid not in self._spared}
         self._mark = mark
         self._while_waiting = while_waiting
-        found = {process for one in also if one.pid not in self._spared and (process := find(one)) is not None}
-        self._known = self.heads | found
+        self._known = self.heads | set(also)
         self._signalled: set[psutil.Process] = set()
 
     def living(self, *, search: bool = False) -> set[psutil.Process]:

@@ -313,21 +313,14 @@ class RunRecord(Record):
     """Value of `RLGUIDE_RUN` in the environment of every process of the run; nobody else's."""
     supervisor: ProcessIdentity | None = None
     components: tuple[ComponentStatus, ...] = ()
-    family: dict[int, float] = Field(default_factory=dict)
-    """Pid → start time of all processes of the run as last seen, on the supervisor's host and boot: by this they are
-    found when the supervisor is gone and they have lost both parent and mark."""
+    family: dict[int, float] = Field(default_factory=dict, exclude=True)
+    """Processes by pid, as an earlier version named them: no reason to signal anybody, and no longer written."""
     created_at: str
     """Wall-clock time of the launch, ISO 8601 with offset; for people, never for arithmetic."""
     elapsed_s: float = 0.0
     """Seconds of this attempt so far, or in all when it is over, from a monotonic clock."""
     ready_s: float | None = None
     """Seconds from launch to the first evidence of training (the first step)."""
-
-    @property
-    def relatives(self) -> tuple[ProcessIdentity, ...]:
-        """The identities of the `family`."""
-        them = ({"pid": pid, "start_time": started} for pid, started in self.family.items())
-        return tuple(self.supervisor.model_copy(update=one) for one in them) if self.supervisor else ()
 
 
 class StepRecord(Measured):

@@ -29,7 +29,7 @@ STOP_MARGIN_S = 15.0
 SILENCE_S = 20.0
 """A supervisor that wrote nothing for so long does not react; it writes `run.json` every 5 seconds."""
 LEAVING_S = 5.0
-"""How long a supervisor may take to be gone after it wrote the end of a run."""
+"""How long a supervisor and its caretaker may take to be gone after the end of a run was written."""
 watching: "Callable[[Run], Callable[[RunRecord, History], None]] | None" = None
 """Makes what `wait` tells about a run when it is not told whom to tell: in a notebook, a live display."""
 
@@ -289,6 +289,6 @@ class Run:
             return False
 
     def _wait_until_left(self, status: RunRecord) -> None:
-        deadline = time.monotonic() + (LEAVING_S if status.state.is_over else 0)
-        while status.supervisor and is_alive(status.supervisor) and time.monotonic() < deadline:
+        deadline = time.monotonic() + (LEAVING_S if ending.is_settled(status) else 0)
+        while ending.has_processes(status) and time.monotonic() < deadline:
             time.sleep(POLL_S / 10)

@@ -149,6 +149,7 @@ class Supervisor:
             self._complete_since = time.monotonic()
         if time.monotonic() - self._written_at >= HEARTBEAT_S:
             self._update()
+        self._lookout.look()
         reap_orphans([child.pid for child in self._children.values()])
 
     def _note_step(self, step: StepRecord) -> None:
@@ -226,7 +227,7 @@ class Supervisor:
             roots,
             grace_s=grace_s,
             mark=self._record.mark,
-            also=self._record.relatives,
+            also=self._lookout.look(),
             at_once=failed,
             while_waiting=self._look_on,
         )
@@ -272,8 +273,7 @@ class Supervisor:
 
     def _update(self, **changes: Any) -> bool:
         """Change the record and write it. A full disk must not end the supervision: False, and tried again later."""
-        found = {"elapsed_s": self._elapsed_s(), "family": self._lookout.look()}
-        self._record: RunRecord = self._record.model_copy(update=changes | found)
+        self._record: RunRecord = self._record.model_copy(update={"elapsed_s": self._elapsed_s(), **changes})
         self._written_at = time.monotonic()
         try:
             if not self._is_replaced():

@@ -12,7 +12,7 @@ import pytest
 from toy import STUBBORN, eventually
 
 from rlguide.family import Lookout, end_tree, marked
-from rlguide.process import MARK, identity_of, is_alive, own_identity
+from rlguide.process import MARK, identity_of, is_alive, lives, own_identity
 from rlguide.records import Process, ProcessIdentity
 from rlguide.starting import start
 
@@ -119,19 +119,19 @@ def test_an_orphan_is_found_by_its_mark_alone(tmp_path: Path, mark: str | None):
     end_tree([gone], grace_s=0.2, mark=mark)
 
     assert is_alive(orphan) == (mark is None)
-    assert end_tree([orphan], grace_s=0.2) == ()
+    assert end_tree([], grace_s=0.2, mark="mark-1") == ()
 
 
-def test_one_that_was_named_is_ended_although_it_lost_parent_and_mark(tmp_path: Path):
+def test_one_that_was_seen_is_ended_although_it_lost_parent_and_mark_and_one_that_is_named_is_not(tmp_path: Path):
     parent = start_parent(tmp_path, new_session=True, mark="mark-3")
-    orphan = identity(int((tmp_path / "ready").read_text()))
+    orphan = psutil.Process(int((tmp_path / "ready").read_text()))
     parent.kill()
     parent.wait()
 
-    assert end_tree([], grace_s=0.2, also=[orphan.model_copy(update={"start_time": 1.0})]) == ()
-    assert is_alive(orphan)
+    assert end_tree([identity(orphan.pid)], grace_s=0.2, mark="mark-4") == ()
+    assert lives(orphan)
     assert end_tree([], grace_s=0.2, also=[orphan]) == ()
-    assert not is_alive(orphan)
+    assert not lives(orphan)
 
 
 def test_children_are_asked_to_end_together_with_their_parent_where_nothing_is_left_to_save(tmp_path: Path):
@@ -149,19 +149,17 @@ def test_children_are_asked_to_end_together_with_their_parent_where_nothing_is_l
 
 def test_a_lookout_sees_children_and_their_children_and_remembers_who_left(sleeper, tmp_path: Path):
     lookout = Lookout()
-    assert lookout.look() == {}
+    assert lookout.look() == set()
     parent = start_parent(tmp_path, new_session=True)
-    grandchild = identity(int((tmp_path / "ready").read_text()))
+    grandchild = psutil.Process(int((tmp_path / "ready").read_text()))
 
-    seen = eventually(lambda: lookout.look() if grandchild.pid in lookout.look() else None)
+    eventually(lambda: {psutil.Process(sleeper.pid), psutil.Process(parent.pid), grandchild} <= lookout.look())
 
-    assert seen[grandchild.pid] == grandchild.start_time
-    assert {sleeper.pid, parent.pid, grandchild.pid} <= seen.keys()
     parent.kill()
     parent.wait()
-    eventually(lambda: parent.pid not in lookout.look())
-    assert grandchild.pid in lookout.look()
-    end_tree([], grace_s=0.2, also=[grandchild])
+    eventually(lambda: parent.pid not in {process.pid for process in lookout.look()})
+    assert grandchild in lookout.look()
+    end_tree([], grace_s=0.2, also=lookout.look() & {grandchild})
 
 
 def test_another_mark_is_not_ours(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Records that name the wrong process, hosts and boots; launches that are cut off or meet; clocks that jump."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -88,27 +89,31 @@ print("goes on")
 
 
 @pytest.mark.fault(
-    "run.json names an older process and the shell of the stop, with their true start times",
-    Expected(State.INTERRUPTED, GONE, also="neither is signalled"),
+    "run.json names an older process, a younger one and the shell of the stop, with their true start times",
+    Expected(State.INTERRUPTED, GONE, also="none is signalled"),
 )
 def test_a_record_names_the_shell_of_the_reader(fault: Fault, directory: Path, stranger: psutil.Process):
     eventually(lambda: time.time() - stranger.create_time() > 0.5)
     run = killed(directory)
+    younger = subprocess.Popen(["sleep", "600"])
     argv = [sys.executable, "-c", SHELL, str(directory)]
     shell = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    named = [identity_of(stranger.pid), identity_of(shell.pid)]
+    named = [identity_of(process.pid) for process in (stranger, younger, shell)]
     component = run.record.components[0]
-    changes = {
-        "components": tuple(component.model_copy(update={"identity": one}) for one in named),
-        "family": {one.pid: one.start_time for one in named},
-    }
-    write_record(run.files, run.record.model_copy(update=changes))
+    components = tuple(component.model_copy(update={"identity": one}) for one in named)
+    write_record(run.files, run.record.model_copy(update={"components": components}))
+    written = json.loads(run.files.record.read_text()) | {"family": {one.pid: one.start_time for one in named}}
+    run.files.record.write_text(json.dumps(written))  # as earlier versions named processes, too
 
     said, _ = shell.communicate("\n", timeout=60)
 
-    fault.note(f"the older one is {stranger.status()}, the shell {said.strip() or 'was ended'}")
+    signalled = younger.poll()
+    younger.kill()
+    younger.wait()
+    fault.note(f"the older one is {stranger.status()}, the younger {signalled}, the shell {said.strip() or 'ended'}")
     fault.check(run)
     assert said == "goes on\n"
+    assert signalled is None
     assert stranger.is_running()
     assert stranger.status() == psutil.STATUS_SLEEPING
 

@@ -18,6 +18,7 @@ from toy import (
     HIDDEN,
     WHOLE,
     after_steps,
+    caretaker_of,
     child_of,
     eventually,
     launcher_plan,
@@ -195,13 +196,27 @@ def test_a_supervisor_is_killed(fault: Fault, directory: Path):
 
 
 @pytest.mark.fault(
-    "supervisor SIGKILL, engine ignores SIGTERM, child in its own session; then stop",
-    Expected(State.INTERRUPTED, "gone without writing an end", also="alive until the stop"),
+    "supervisor SIGKILL, engine ignores SIGTERM, child in its own session",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="ended without a stop"),
 )
 def test_a_supervisor_is_killed_and_its_engine_does_not_care(fault: Fault, directory: Path):
     run = launch(toy_plan(directory, grace_s=0.5, child="own session", ignore_sigterm=True, **FOREVER))
     after_steps(run, 2)
+
     supervisor_of(run).kill()
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "supervisor and its caretaker SIGKILL, engine ignores SIGTERM, child in its own session; then stop",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="alive until the stop"),
+)
+def test_a_supervisor_and_its_caretaker_are_killed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, grace_s=0.5, child="own session", ignore_sigterm=True, **FOREVER))
+    after_steps(run, 2)
+    for process in (caretaker_of(run), supervisor_of(run)):
+        process.kill()
     eventually(lambda: run.status.state is State.INTERRUPTED)
     alive = len(processes_below(directory))
 
@@ -212,35 +227,110 @@ def test_a_supervisor_is_killed_and_its_engine_does_not_care(fault: Fault, direc
     assert alive == 2
 
 
+@pytest.mark.fault("caretaker of the supervisor SIGKILL", Expected(State.RUNNING))
+def test_a_caretaker_is_killed(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, steps=10_000, step_s=0.1))
+    after_steps(run, 2)
+
+    caretaker_of(run).kill()
+
+    fault.check(run)
+
+
 @pytest.mark.fault(
-    "supervisor and engine SIGKILL, a child lost its parent and the mark; then stop",
-    Expected(State.INTERRUPTED, "gone without writing an end", also="the child alive until the stop"),
+    "caretaker of the supervisor SIGTERM",
+    Expected(State.STOPPED, "the supervisor got SIGTERM", saved="checkpoint of step 2"),
+)
+def test_a_caretaker_is_asked_to_end(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+
+    caretaker_of(run).terminate()
+    run.wait(30)
+
+    fault.check(run)
+
+
+@pytest.mark.fault(
+    "supervisor and the launcher of the components SIGKILL at once",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="the components end without a stop"),
+)
+def test_a_supervisor_and_the_launcher_of_the_components_are_killed(fault: Fault, directory: Path):
+    run = launch(launcher_plan(directory, grace_s=0.5, child="own session"))
+    after_steps(run, 2)
+    components = [*workers_of(directory), child_of(run)]
+
+    for process in (supervisor_of(run), trainer_of(run)):
+        process.kill()
+
+    fault.check(run)
+    assert not any(map(lives, components))
+
+
+TITLED = """
+import ctypes, os, subprocess, sys, time
+if "SPT_NOENV" not in os.environ:
+    start, end = map(int, open("/proc/self/stat").read().rpartition(")")[2].split()[47:49])
+    ctypes.memset(start, 0, end - start)
+if sys.argv[1:]:
+    subprocess.Popen([sys.executable, "-S", "-c", sys.argv[1]], start_new_session=True)
+time.sleep(600)
+"""
+"""Writes over its own environment as `setproctitle` does, to make room for a title, and so do its children."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="writes over the memory that /proc shows: Linux")
+@pytest.mark.fault(
+    "supervisor, its caretaker and a launcher whose components take a title SIGKILL at once; then stop",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="found although the title takes the mark's place"),
+)
+def test_everybody_above_components_with_a_title_is_killed(fault: Fault, directory: Path):
+    argv = (sys.executable, "-S", "-c", TITLED, TITLED)
+    titled = Process(name="titled", argv=argv, log=ENGINE / "logs" / "titled.log")
+    run = launch(toy_plan(directory, grace_s=0.5, others=(titled,), **FOREVER))
+    after_steps(run, 2)
+    launcher = psutil.Process(run.record.components[1].identity.pid)
+    (component,) = eventually(launcher.children)
+    eventually(lambda: component.cmdline()[-1:] == [TITLED])
+
+    for process in (caretaker_of(run), supervisor_of(run), launcher):
+        process.kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+    before = component.status()
+    run.stop()
+
+    fault.note(f"the component was {before}, and is {'alive' if lives(component) else 'gone'}")
+    fault.check(run)
+    assert not lives(component)
+
+
+@pytest.mark.fault(
+    "supervisor and engine SIGKILL, a child lost its parent and the mark",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="the child ends without a stop"),
 )
 def test_a_supervisor_is_killed_and_a_child_is_hidden(fault: Fault, directory: Path):
+    if sys.platform != "linux":
+        pytest.skip("only a subreaper finds such an orphan: Linux")
     run = launch(toy_plan(directory, grace_s=0.5, child=HIDDEN, **FOREVER))
     after_steps(run, 2)
     child = child_of(run)
 
     for process in (supervisor_of(run), trainer_of(run)):
         process.kill()
-    eventually(lambda: run.status.state is State.INTERRUPTED)
-    before = child.status()
-    run.stop()
+    eventually(lambda: not lives(child))
 
-    fault.note(f"the child was {before}, and is {'alive' if lives(child) else 'gone'}")
     fault.check(run)
-    assert not lives(child)
 
 
 @pytest.mark.fault(
-    "supervisor and engine SIGKILL at once, as when memory runs out; then resume",
+    "supervisor, caretaker and engine SIGKILL at once, as when memory runs out; then resume",
     Expected(State.SUCCEEDED, steps=3, saved="weights"),
 )
 def test_everything_is_killed_at_once(fault: Fault, directory: Path):
     run = launch(toy_plan(directory, child="own session", step_s=0.3, grace_s=0.5))
     after_steps(run, 1)
 
-    for process in (supervisor_of(run), trainer_of(run)):
+    for process in (caretaker_of(run), supervisor_of(run), trainer_of(run)):
         process.kill()
     eventually(lambda: run.status.state is State.INTERRUPTED)
     run.resume().wait(30)
@@ -340,14 +430,12 @@ def test_much_is_printed_before_the_first_step(fault: Fault, directory: Path):
 
 
 @pytest.mark.fault("zombie: supervisor SIGKILL, nobody collects its exit", Expected(State.INTERRUPTED, "is gone"))
-def test_a_supervisor_stays_a_zombie(fault: Fault, launcher: psutil.Process, directory: Path):
-    run = attach(directory)
+def test_a_supervisor_stays_a_zombie(fault: Fault, directory: Path):
+    run = launch(toy_plan(directory, **FOREVER))
     after_steps(run, 2)
-    supervisor = supervisor_of(run)
-    launcher.suspend()
-    threads = list(Path(f"/proc/{launcher.pid}/task").glob("*/status"))  # one of them waits for the supervisor
-    eventually(lambda: launcher.status() == psutil.STATUS_STOPPED)
-    eventually(lambda: all("T (stopped)" in thread.read_text() for thread in threads))
+    supervisor, caretaker = supervisor_of(run), caretaker_of(run)
+    caretaker.suspend()
+    eventually(lambda: caretaker.status() == psutil.STATUS_STOPPED)
 
     supervisor.kill()
     eventually(lambda: supervisor.status() == psutil.STATUS_ZOMBIE)
