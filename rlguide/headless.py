@@ -7,6 +7,7 @@ the order, the limits, the progress, and what is said when one fails.
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from rlguide import engines
 from rlguide.config import load_config
-from rlguide.errors import ConfigError, EngineMissing, NotebookFailed
+from rlguide.errors import ConfigError, EngineMissing, NotebookFailed, RlguideError
 from rlguide.evaluation import evaluate
 from rlguide.guard import check_parameters
 from rlguide.links import copy_notebook
@@ -24,7 +25,7 @@ from rlguide.redact import redact_file, redacted
 from rlguide.reporting import report
 from rlguide.run import attach, list_runs
 from rlguide.tail import last_lines
-from rlguide.view.written import number
+from rlguide.view.text import progress_text
 
 RUN_NAME = "tutorial"
 PICTURES = "images"
@@ -77,9 +78,9 @@ def tutorial(
         shutil.copytree(pictures, files.notebooks / PICTURES, dirs_exist_ok=True)
     copied = {PICTURES, *(notebook.name for notebook in found)}
     outputs = []
-    for notebook in found:
+    for part, notebook in enumerate(found, 1):
         outputs.append(copy_notebook(notebook, files.notebooks, copied=copied))
-        execute(outputs[-1], files, asked, limit_s=limit_s, on_progress=tell)
+        execute(Place(outputs[-1], f"{part} of {len(found)}", tell), files, asked, limit_s=limit_s)
     run = attach(files.directory)
     comparison = evaluate(run, on_progress=tell)
     return Tutorial(run=run.directory, notebooks=tuple(outputs), report=report(run), comparison=comparison)
@@ -161,17 +162,21 @@ def _read_value(text: str) -> Any:
 
 
 class Place:
-    """Where an execution is: the notebook, and its current cell, counted as Jupyter does: code cells from 1."""
+    """Where an execution is: the notebook, which part of all it is, and its code cell, counted from 1 as in Jupyter."""
 
-    def __init__(self, name: str, cells: int, tell: Progress):
-        self.name, self.cells = name, cells
-        self.cell, self.source = 0, ""
-        self._tell = tell
+    def __init__(self, notebook: Path, part: str, tell: Progress):
+        self.notebook, self.name = notebook, notebook.stem
+        self.cell, self.done, self.cells, self.source = 0, 0, 1, ""
+        self._part, self._tell = part, tell
 
     def enter(self, cell: Any, cell_index: int) -> None:
         """Called by nbclient before it executes a cell."""
-        self.cell, self.source = self.cell + 1, cell.source
-        self._tell(f"{self.name}, cell {self.cell}", self.cell, self.cells)
+        self.done, self.cell, self.source = self.cell, self.cell + 1, cell.source
+        self.tell()
+
+    def tell(self, *beside: str) -> None:
+        """Say how many cells are done, and what goes on beside."""
+        self._tell(", ".join((f"{self.name} ({self._part})", *beside)), self.done, self.cells)
 
     def __str__(self) -> str:
         if not self.cell:
@@ -180,20 +185,18 @@ class Place:
         return f"{self.name} stopped at cell In [{self.cell}], `{redacted(first.strip())[:80]}`"
 
 
-def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int, on_progress: Progress) -> Path:
-    """Execute one notebook in its place, cell by cell; what was done is on disk also when it fails.
-
-    Raises `NotebookFailed`.
-    """
+def execute(place: Place, files: RunFiles, asked: Parameters, *, limit_s: int) -> None:
+    """Execute the notebook of `place`, cell by cell. Raises `NotebookFailed`; what was done is on disk then too."""
     from papermill import execute_notebook
     from papermill.exceptions import PapermillException
     from papermill.iorw import load_notebook_node
 
+    notebook = place.notebook
     cells = sum(cell.cell_type == "code" for cell in load_notebook_node(str(notebook)).cells)
-    place = Place(notebook.stem, cells + bool(asked.given), on_progress)  # papermill adds a cell of parameters
+    place.cells = cells + bool(asked.given)  # papermill adds a cell of parameters
     path, log = str(notebook).replace("{", "{{").replace("}", "}}"), files.notebooks / "kernel.log"
     try:
-        with _watching(files.directory.parent, on_progress):
+        with _watching(files.directory.parent, place):
             execute_notebook(
                 path,  # papermill fills parameters into paths
                 path,
@@ -206,6 +209,8 @@ def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int,
                 execution_timeout=limit_s,
                 on_cell_execute=place.enter,
             )
+        place.done = place.cells
+        place.tell()
     except (PapermillException, TimeoutError, RuntimeError) as error:
         state, hint = training_state(files.directory.parent)
         told = f"{place}:\n{_what_happened(error, limit_s, log)}\n{state}"
@@ -214,7 +219,6 @@ def execute(notebook: Path, files: RunFiles, asked: Parameters, *, limit_s: int,
         redact_file(notebook)
         redact_file(log)
         _trust(notebook)
-    return notebook
 
 
 def _trust(notebook: Path) -> None:
@@ -276,23 +280,19 @@ def going_on(root: Path) -> list[RunSummary]:
 
 
 @contextmanager
-def _watching(root: Path, tell: Progress) -> Iterator[None]:
-    """Tells, while the block runs, how far a training is that goes on."""
+def _watching(root: Path, place: Place) -> Iterator[None]:
+    """Tells again and again, while the block runs, where it is, and how far a training is that goes on."""
     over = threading.Event()
-    thread = threading.Thread(target=_watch, args=(root, tell, over), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        pool.submit(_watch, root, place, over)
+        try:
+            yield
+        finally:
+            over.set()
 
 
-def _watch(root: Path, tell: Progress, over: threading.Event) -> None:
-    seen: dict[str, int] = {}
+def _watch(root: Path, place: Place, over: threading.Event) -> None:
     while not over.wait(LOOK_S):
-        for run in going_on(root):
-            if seen.get(run.name) != run.completed_updates:
-                seen[run.name] = run.completed_updates
-                reward = "" if run.reward_last is None else f", reward {number(run.reward_last)}"
-                tell(f"training {run.name}{reward}", run.completed_updates, run.max_steps or 0)
+        with suppress(RlguideError):  # a run that is removed meanwhile
+            runs = [attach(run.directory) for run in going_on(root)]
+            place.tell(*(f"{run.record.name}: {progress_text(run.record, run.history.steps)}" for run in runs))

@@ -5,18 +5,25 @@ For the command line only.
 
 import sys
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from rlguide.history import History
 from rlguide.records import RunRecord
-from rlguide.view.written import number
+from rlguide.view.text import left_text
+from rlguide.view.written import duration, number
 
 Advance = Callable[[str, int, int], None]
-"""Called with what is going on, how much is done, and how much there is in all."""
+"""Called with what is going on, how much is done, and how much there is in all.
+
+What goes on begins with the name of a piece of work; after a comma may follow what changes while it lasts."""
 MOMENT_S = 0.5
 """What is over sooner needs no word."""
+SILENCE_S = 60.0
+"""After so long without a line, a reader of a log wonders whether anything goes on."""
 
 
 @contextmanager
@@ -41,31 +48,44 @@ def _tell_until(over: threading.Event, told: str) -> None:
 
 @contextmanager
 def shown() -> Iterator[Advance]:
-    """Shows what the yielded function is told, until the block ends."""
+    """Shows what the yielded function is told, until the block ends: on a terminal a bar a piece of work."""
     if not sys.stderr.isatty():
-        yield _lines()
+        yield lines()
         return
     from rich.console import Console  # here, because most commands draw no bar
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        tasks = defaultdict(lambda: bar.add_task("", total=None))
+        yield lambda what, done, total: bar.update(tasks[_work(what)], description=what, completed=done, total=total)
 
 
-def _lines() -> Advance:
-    """One line for each tenth of the work."""
-    told: set[str] = set()
+def lines(silence_s: float = SILENCE_S) -> Advance:
+    """For logs: a line when a piece of work begins and when it is done, and one after `silence_s` seconds without."""
+    begun: dict[str, float] = {}
+    done_with: set[str] = set()
+    told_at = float("-inf")
 
     def tell(what: str, done: int, total: int) -> None:
-        line = f"{what}: {done} of {total}"
-        tenth = f"{what.split(',')[0]} {10 * done // max(1, total)}"
-        if tenth not in told:
-            told.add(tenth)
-            print(line, file=sys.stderr, flush=True)
+        nonlocal told_at
+        work, now = _work(what), time.monotonic()
+        if work in done_with or (work in begun and done < total and now < told_at + silence_s):
+            return
+        line = f"{what} ({done} of {total})" if work in begun else f"{work}: begun"
+        begun.setdefault(work, now)
+        if done >= total:
+            done_with.add(work)
+            line = f"{work}: done, {duration(now - begun[work])}"
+        told_at = now
+        print(line, file=sys.stderr, flush=True)
 
     return tell
+
+
+def _work(what: str) -> str:
+    """The piece of work in what is told: all before the first comma."""
+    return what.partition(",")[0]
 
 
 def of_run(advance: Advance) -> Callable[[RunRecord, History], None]:
@@ -73,6 +93,7 @@ def of_run(advance: Advance) -> Callable[[RunRecord, History], None]:
 
     def update(record: RunRecord, history: History) -> None:
         reward = f", reward {number(history.last.reward)}" if history.last else ""
-        advance(f"{record.name} {record.state}{reward}", history.completed_updates, record.plan.max_steps)
+        told = f"{record.name}, {record.state}{reward}{left_text(record, history.steps)}"
+        advance(told, history.completed_updates, record.plan.max_steps)
 
     return update

@@ -55,7 +55,7 @@ def test_monitor_returns_at_once_and_its_output_ends_with_the_last_frame(outputs
     assert "step 7: 0.700" in watched  # the curve, in words
     assert "<summary>log of the trainer, last lines</summary>" in watched
     assert "step 7</pre>" in watched
-    assert "toy succeeded, reward 0.700: 8 of 8" in waited
+    assert "toy, succeeded, reward 0.700: 8 of 8" in waited
     assert "<figure" not in waited  # the same picture is above already
 
 
@@ -83,7 +83,7 @@ def test_a_run_that_is_over_is_shown_and_a_failure_says_why(outputs: Path):
 
     assert "exit code 3" in watched
     assert "The run ended before its first step." in watched
-    assert "toy failed: 0 of 3" in waited
+    assert "toy, failed: 0 of 3" in waited
 
 
 def test_a_run_of_several_components_says_what_it_is_at(outputs: Path):

@@ -5,6 +5,7 @@ Every function takes records and knows nothing of engines or processes.
 
 import shlex
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from pydantic import BaseModel
@@ -141,10 +142,18 @@ def state_text(record: RunRecord) -> str:
 
 
 def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
-    """How many steps are done, and the latest reward."""
+    """How many steps are done, the latest reward, and how much longer the others will take."""
     done = steps[-1].completed_updates if steps else 0
     reward = f", reward {number(steps[-1].reward)}" if steps else ""
-    return f"{done} of {record.plan.max_steps} steps{reward}"
+    return f"{done} of {record.plan.max_steps} steps{reward}{left_text(record, steps)}"
+
+
+def left_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
+    """How much longer a run will train, as its last steps took; the first one is no measure, it waits for others."""
+    seconds = [step.seconds for step in steps[1:][-3:] if step.seconds is not None]
+    if record.state.is_over or not seconds:
+        return ""
+    return f", about {duration(fmean(seconds) * (record.plan.max_steps - steps[-1].completed_updates))} left"
 
 
 def steps_text(steps: Sequence[StepRecord], *, last: int = 5) -> str:
