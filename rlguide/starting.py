@@ -100,13 +100,16 @@ def wake_on_signals() -> Callable[[float], None]:
     return sleep
 
 
-def reap_orphans(ours: Collection[int]) -> None:
-    """Collect the exits of adopted children. Pids in `ours` are left to whoever started them."""
+def reap_orphans(ours: "Collection[subprocess.Popen[bytes]]") -> None:
+    """Collect the exits of adopted children, and of `ours`, which keep their exit codes."""
     while sys.platform == "linux":
+        living = {child.pid for child in ours if child.poll() is None}
         try:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is None or ended.si_pid in ours:
+            if ended is None:
                 return
+            if ended.si_pid in living:  # only now
+                continue
             os.waitpid(ended.si_pid, 0)
         except ChildProcessError:
             return

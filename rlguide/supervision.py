@@ -150,7 +150,7 @@ class Supervisor:
         if time.monotonic() - self._written_at >= HEARTBEAT_S:
             self._update()
         self._lookout.look()
-        reap_orphans([child.pid for child in self._children.values()])
+        reap_orphans(self._children.values())
 
     def _note_step(self, step: StepRecord) -> None:
         self._steps.add(step)

@@ -192,9 +192,10 @@ print(len(got))
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 def test_a_subreaper_finds_descendants_that_lost_parent_and_mark(tmp_path: Path, fresh_python):
     told = fresh_python(f"""
-import json, subprocess, sys, time
+import json, os, psutil, subprocess, sys
 from rlguide.family import end_tree
 from rlguide.process import identity_of, is_alive, own_identity
 from rlguide.starting import become_subreaper, reap_orphans
@@ -204,11 +205,13 @@ done = subprocess.run([sys.executable, "-c", middle], stdout=subprocess.PIPE, ch
 orphan = identity_of(int(done.stdout))
 left = end_tree([own_identity()], grace_s=1, mark="nobody's")
 ended = not is_alive(orphan)
-reap_orphans(())
-print(json.dumps([became, len(left), ended]))
+ours = subprocess.Popen(["false"])
+os.waitid(os.P_PID, ours.pid, os.WEXITED | os.WNOWAIT)  # a child of ours that ended hides no orphan
+reap_orphans([ours])
+print(json.dumps([became, len(left), ended, psutil.pid_exists(orphan.pid), ours.returncode]))
 """)
 
-    assert json.loads(told) == [sys.platform == "linux", 0, True]
+    assert json.loads(told) == [True, 0, True, False, 1]
 
 
 def start_parent(folder: Path, *, new_session: bool, mark: str = "none") -> "subprocess.Popen[bytes]":
