@@ -235,7 +235,8 @@ class Run:
     def resume(self) -> "Run":
         """Go on from the last complete checkpoint, as the next attempt of the same plan.
 
-        Raises `RunOccupied` unless the run failed, was stopped or was interrupted, and `ConfigError` as `launch` does.
+        Raises `RunOccupied` unless the run failed, was stopped or was interrupted, or while a process of it cannot be
+        killed, and `ConfigError` as `launch` does.
         """
         _ = self.record
         with launching(self.files):
@@ -247,7 +248,9 @@ class Run:
             if status.made_in:
                 hint = "launch it anew under its new name"
                 raise RunOccupied(f"this run was made in {status.made_in}", look=self.directory, hint=hint)
-            ending.end_processes(self.files, status)
+            if left := ending.end_processes(self.files, status):
+                hint = "wait until it is gone, or restart the machine; then resume"
+                raise RunOccupied(f"a process of the attempt before {left}", look=self.directory, hint=hint)
             self.notice = begin_attempt(self.files, status.plan, before=status)
         return self
 

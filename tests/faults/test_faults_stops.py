@@ -12,7 +12,7 @@ import psutil
 import pytest
 import toy
 from evidence import Expected, Fault
-from toy import ENGINE, FOREVER, after_steps, eventually, supervisor_of, toy_plan, trainer_of
+from toy import ENGINE, FOREVER, after_steps, caretaker_of, eventually, supervisor_of, toy_plan, trainer_of
 
 from rlguide.family import KILL_LIMIT_S
 from rlguide.process import lives
@@ -140,7 +140,7 @@ def test_a_supervisor_is_killed_while_it_stops(fault: Fault, directory: Path):
     fault.check(run, found=found)
 
 
-LAUNCH_AND_STOP = """
+LAUNCH = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
@@ -152,19 +152,30 @@ argv = ("setpriv", "--reuid=65534", "--clear-groups", "sleep", "600")
 others = (Process(name="other", argv=argv, log=Path("log")),)
 run = launch(toy_plan(outputs_root() / "toy", grace_s=0.5, others=others, **FOREVER))
 after_steps(run, 2)
-run.stop()
 """
+LAUNCH_AND_STOP = f"{LAUNCH}run.stop()\n"
+RESUME = """
+from rlguide.errors import RlguideError
+from rlguide.run import attach
+try:
+    print(attach("toy").resume().record.attempt)
+except RlguideError as error:
+    print(error.message)
+"""
+UNKILLING = ["setpriv", "--bounding-set", "-kill", sys.executable, "-c"]
+needs_setpriv = pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="gives up the right to kill: Linux, root"
+)
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="gives up the right to kill: Linux, root")
+@needs_setpriv
 @pytest.mark.fault(
     "a process that cannot be killed, at stop", Expected(State.STOPPED, "could not be killed", also="said in time")
 )
 def test_a_process_cannot_be_killed(fault: Fault, directory: Path):
-    argv = ["setpriv", "--bounding-set", "-kill", sys.executable, "-c", LAUNCH_AND_STOP, str(Path(toy.__file__).parent)]
     began = time.monotonic()
 
-    subprocess.run(argv, check=True)
+    subprocess.run([*UNKILLING, LAUNCH_AND_STOP, str(Path(toy.__file__).parent)], check=True)
 
     took_s = time.monotonic() - began
     run = attach(directory)
@@ -175,6 +186,29 @@ def test_a_process_cannot_be_killed(fault: Fault, directory: Path):
     assert f"probably stuck in a driver: pid {immortal.pid}" in fault.check(run).reason
     assert "Traceback" not in run.files.supervisor_log.read_text()
     assert took_s < KILL_LIMIT_S + 15
+
+
+@needs_setpriv
+@pytest.mark.fault(
+    "a process that cannot be killed, at a resume after the supervisor was killed",
+    Expected(State.INTERRUPTED, "gone without writing an end", also="no second attempt beside it"),
+)
+def test_a_process_cannot_be_killed_at_a_resume(fault: Fault, directory: Path):
+    subprocess.run([*UNKILLING, LAUNCH, str(Path(toy.__file__).parent)], check=True)
+    run = attach(directory)
+    immortal = psutil.Process(run.record.components[1].identity.pid)
+    for process in (caretaker_of(run), supervisor_of(run)):
+        process.kill()
+    eventually(lambda: run.status.state is State.INTERRUPTED)
+
+    done = subprocess.run([*UNKILLING, RESUME], capture_output=True, text=True, check=True)
+
+    fault.note(f"the resume said: {done.stdout.strip()}")
+    immortal.kill()
+    eventually(lambda: not lives(immortal))
+    fault.check(run)
+    assert f"could not be killed, probably stuck in a driver: pid {immortal.pid}" in done.stdout
+    assert run.record.attempt == 1
 
 
 @pytest.mark.fault(
