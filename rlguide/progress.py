@@ -6,7 +6,6 @@ For the command line only.
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,12 +52,21 @@ def shown() -> Iterator[Advance]:
         yield lines()
         return
     from rich.console import Console  # here, because most commands draw no bar
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bar:
-        tasks = defaultdict(lambda: bar.add_task("", total=None))
-        yield lambda what, done, total: bar.update(tasks[_work(what)], description=what, completed=done, total=total)
+    what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    columns = (what, BarColumn(bar_width=10), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            work = _work(what)
+            if work not in tasks:
+                tasks[work] = bar.add_task(what, total=total)
+            bar.update(tasks[work], description=what, completed=done, total=total)
+
+        yield tell
 
 
 def lines(silence_s: float = SILENCE_S) -> Advance:

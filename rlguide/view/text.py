@@ -149,9 +149,9 @@ def progress_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
 
 
 def left_text(record: RunRecord, steps: Sequence[StepRecord]) -> str:
-    """How much longer a run will train, as its last steps took; the first one is no measure, it waits for others."""
+    """How much longer a run will train, as its last steps took; the first one is no measure, and a recording none."""
     seconds = [step.seconds for step in steps[1:][-3:] if step.seconds is not None]
-    if record.state.is_over or not seconds:
+    if record.state.is_over or record.plan.recording or not seconds:
         return ""
     return f", about {duration(fmean(seconds) * (record.plan.max_steps - steps[-1].completed_updates))} left"
 
