@@ -7,9 +7,11 @@ import os
 import re
 import shlex
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 from rlguide.errors import ConfigError, EngineMissing
+from rlguide.files import read_text, refusals_told
 from rlguide.paths import absolute
 from rlguide.records import Record
 from rlguide.view.elements import View, join, notes, table
@@ -73,9 +75,17 @@ class Release(Record):
 GUIDE_RELEASE = Release(name="the guide's release", revision=REVISION, is_supported=True, dialect="prime-rl-0.5")
 
 
+def named_place(named: str | Path | None = None) -> Path:
+    """Where a checkout is, or would be made: `named`, else `$RLGUIDE_PRIME_RL`, else `~/prime-rl`. Looks at nothing."""
+    place = Path(named or os.environ.get(VARIABLE) or DEFAULT)
+    with suppress(RuntimeError):  # the home of a user that is not known
+        return place.expanduser()
+    return place
+
+
 def checkout_place(named: str | Path | None = None) -> Path:
-    """Where a checkout is, or would be made: `named`, else `$RLGUIDE_PRIME_RL`, else `~/prime-rl`."""
-    return absolute(Path(named or os.environ.get(VARIABLE) or DEFAULT))
+    """The same with links followed. Raises `ConfigError` for what can be no path."""
+    return absolute(named_place(named))
 
 
 def find_checkout(named: str | Path | None = None) -> Path | None:
@@ -94,7 +104,7 @@ def find_checkout(named: str | Path | None = None) -> Path | None:
 def reason_against(folder: Path) -> str | None:
     """Why a folder is no checkout of prime-rl; `None` when it is one."""
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("project", {})
+        project = tomllib.loads(read_text(folder / "pyproject.toml")).get("project", {})
         if project.get("name") != "prime-rl":
             return f"it is the project {project.get('name')!r}"
         return None if (folder / "src" / "prime_rl").is_dir() else "its folder src/prime_rl is missing"
@@ -107,13 +117,14 @@ def reason_against(folder: Path) -> str | None:
 def release_of(checkout: Path, *, pinned: str = REVISION) -> Release:
     """The release in a checkout, by its revision where that is known, else by where its files are.
 
-    `pinned` is the revision that counts as the guide's.
+    `pinned` is the revision that counts as the guide's. Raises `EngineMissing` for one that may not be read.
     """
     revision = revision_of(checkout)
-    old, new = (checkout / GUIDE_EXAMPLE).is_file(), (checkout / AUGUST_EXAMPLE).is_file()
-    in_parts = (checkout / "deps").is_dir()  # a checkout that went back to the pinned revision may still have it
-    monitors = (checkout / CONFIGS / "src/prime_rl/configs/monitors.py").is_file()
-    as_in_the_guide = old and not new and not in_parts and not monitors and (checkout / CONFIGS).is_dir()
+    with refusals_told("read the checkout", checkout, EngineMissing, hint="choose one that you may read"):
+        old, new = (checkout / GUIDE_EXAMPLE).is_file(), (checkout / AUGUST_EXAMPLE).is_file()
+        in_parts = (checkout / "deps").is_dir()  # a checkout that went back to the pinned revision may still have it
+        monitors = (checkout / CONFIGS / "src/prime_rl/configs/monitors.py").is_file()
+        as_in_the_guide = old and not new and not in_parts and not monitors and (checkout / CONFIGS).is_dir()
     if (old and revision == pinned) or (as_in_the_guide and revision is None):
         return GUIDE_RELEASE.model_copy(update={"revision": revision})
     name = "near the guide's release" if as_in_the_guide else "another release"
@@ -130,15 +141,15 @@ def revision_of(checkout: Path) -> str | None:
     try:
         git = checkout / ".git"
         if git.is_file():  # of a worktree: a line that says where the folder is
-            git = checkout / git.read_text().removeprefix("gitdir:").strip()
-        found = (git / "HEAD").read_text().strip()
+            git = checkout / read_text(git).removeprefix("gitdir:").strip()
+        found = read_text(git / "HEAD").strip()
         if found.startswith("ref:"):
             name, shared = found.removeprefix("ref:").strip(), git / "commondir"
-            common = git / shared.read_text().strip() if shared.is_file() else git
+            common = git / read_text(shared).strip() if shared.is_file() else git
             if (common / name).is_file():
-                found = (common / name).read_text().strip()
+                found = read_text(common / name).strip()
             else:
-                packed = (line.split() for line in (common / "packed-refs").read_text().splitlines())
+                packed = (line.split() for line in read_text(common / "packed-refs").splitlines())
                 found = next((words[0] for words in packed if words[1:] == [name]), "")
     except (OSError, ValueError):
         return None
@@ -148,7 +159,7 @@ def revision_of(checkout: Path) -> str | None:
 def extras_of(checkout: Path) -> dict[str, str]:
     """Packages that only a part of prime-rl needs that is not wanted here → the name of that part."""
     try:
-        groups = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        groups = tomllib.loads(read_text(checkout / "pyproject.toml"))["project"]["optional-dependencies"]
     except (OSError, ValueError, LookupError):
         return {}
     rows = ((re.split(r"[^\w.-]", wanted)[0], extra) for extra, several in groups.items() for wanted in several)

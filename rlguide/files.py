@@ -47,6 +47,11 @@ def read_file(path: Path) -> bytes:
         return handle.read()
 
 
+def read_text(path: Path) -> str:
+    """The content of a text file. Raises as `read_file` does, and `ValueError` for one that is not UTF-8."""
+    return read_file(path).decode()
+
+
 def exists(path: Path) -> bool | None:
     """Whether it is there; `None` when that cannot be told now, as of a disk over a network that is briefly away."""
     try:

@@ -29,8 +29,6 @@ OVER = {"file", "error"}
 """One of them stands in the answer about a module whose import is over."""
 REFERENCE_WORK_S = 0.0085
 """What `work_s` of the trial is on the processor on which the time of a run was measured, while it checks."""
-ALIKE = 2
-"""Factor up to which two processors count as equally fast: so far, a busy moment looks like a slow processor."""
 
 
 class ImportTrial:
@@ -102,13 +100,12 @@ def in_the_way(file: Path) -> bool:
     return any(file.is_relative_to(absolute(Path(folder))) for folder in folders)
 
 
-def slowness(trial: ImportTrial) -> float | None:
-    """How much longer than in the estimates this processor takes, by the trial that imported torch; 1 for alike."""
-    work_s = trial.answers()[0].get("torch", {}).get("work_s")
-    if not work_s:
-        return None
-    factor = work_s / REFERENCE_WORK_S
-    return 1.0 if 1 / ALIKE < factor < ALIKE else factor
+def slowness(trial: ImportTrial) -> float:
+    """How many times as long as in the estimates this processor takes, by the trial that imported torch.
+
+    1 also for a faster one, of which no run was measured, and where it cannot be told.
+    """
+    return max(1.0, (trial.answers()[0].get("torch", {}).get("work_s") or 0) / REFERENCE_WORK_S)
 
 
 def ended(code: int) -> str:

@@ -29,7 +29,7 @@ def outputs_root(start: Path | None = None) -> Path:
     named = os.environ.get(OUTPUTS_VARIABLE)
     if named:
         return absolute(Path(named))
-    start = (start or Path.cwd()).resolve()
+    start = (start or _here()).resolve()
     for folder in (start, *start.parents):
         if is_project_root(folder):
             return folder / "outputs"
@@ -40,16 +40,25 @@ def notebooks_folder(start: Path | None = None) -> Path | None:
     """The numbered notebooks: of the checkout that rlguide runs from, else of the one found upward from `start`
     (default: the working directory); `None` where there is no checkout, for they are no part of the package.
     """
-    start = (start or Path.cwd()).resolve()
+    start = (start or _here()).resolve()
     roots = (folder for folder in (PACKAGE.parent, start, *start.parents) if is_project_root(folder))
     return next((root / "notebooks" for root in roots if (root / "notebooks").is_dir()), None)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("the working directory was removed", hint="cd to another one") from None
 
 
 def absolute(path: Path) -> Path:
     """The absolute path that `path` stands for. Raises `ConfigError` for one that can stand for none."""
     try:
-        return path.expanduser().resolve()
-    except (RuntimeError, ValueError, OSError) as error:  # an unknown `~user` or a loop of links; NUL
+        found = path.expanduser().resolve()
+        str(found).encode()  # a record of a run, in JSON, could not hold it
+        return found
+    except (RuntimeError, ValueError, OSError) as error:  # an unknown `~user` or a loop of links; NUL, no UTF-8
         raise ConfigError(f"{str(path)[:200]!r} cannot be a path: {error}", hint="choose another name") from None
 
 

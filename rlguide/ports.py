@@ -4,6 +4,7 @@ import errno
 import socket
 
 from rlguide.environ import HOST
+from rlguide.errors import ConfigError
 
 IN_USE = "in use"
 TRIED = 100
@@ -13,13 +14,14 @@ TRIED = 100
 def free_port(wanted: int | None = None) -> int:
     """A port that nobody listens on, in IPv4 or IPv6, for `localhost` means either.
 
-    `wanted`, or the next one above it that is free; without it any. Raises `OSError` when none is.
+    `wanted`, or the next one above it that is free; without it any. Raises `ConfigError` when none is.
     """
     if wanted is not None:
         above = range(wanted, min(wanted + TRIED, 2**16))
         if (found := next((port for port in above if why_taken(port) is None), None)) is not None:
             return found
-        raise OSError(f"no port from {above[0]} to {above[-1]} is free")
+        told = f"no port from {wanted} to {above[-1]} can be used (the first: {why_taken(wanted)})"
+        raise ConfigError(told, hint="set inference.port to one from 1024 to 65000 that is free")
     while True:
         with socket.create_server((HOST, 0)) as listener:
             port = listener.getsockname()[1]

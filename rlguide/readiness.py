@@ -10,7 +10,7 @@ from typing import Any
 from rlguide.asking import Finding
 from rlguide.checkout import revision_of, venv_python
 from rlguide.errors import EngineMissing
-from rlguide.files import write_atomically
+from rlguide.files import read_file, write_atomically
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import outputs_root
 from rlguide.records import Status
@@ -76,6 +76,6 @@ def _installed(checkout: Path) -> dict[str, Any]:
 
 def _last_well() -> Any:
     try:
-        return json.loads((outputs_root() / LAST_WELL).read_bytes())
+        return json.loads(read_file(outputs_root() / LAST_WELL))
     except (OSError, ValueError):
         return None

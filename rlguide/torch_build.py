@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rlguide.asking import Finding
 from rlguide.child import answer_of
+from rlguide.files import read_text
 from rlguide.gpus import cuda_name
 from rlguide.records import Gpu, Machine, Status
 
@@ -36,7 +37,7 @@ def torch_build(folder: Path | None) -> TorchBuild | None:
     """The torch in `folder`; `None` for none. Raises `ValueError`, `OSError` or `SyntaxError` if it does not tell."""
     if folder is None:
         return None
-    source = (folder / "version.py").read_text(encoding="utf-8")
+    source = read_text(folder / "version.py")
     told = {name: value for node in ast.parse(source).body for name, value in _assigned(node)}
     version, cuda = told.get("__version__"), told.get("cuda", False)
     if not isinstance(version, str) or not (cuda is None or isinstance(cuda, str)):

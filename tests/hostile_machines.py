@@ -6,9 +6,11 @@ The kinds are those of the checks' own promises; `why` says what is hostile abou
 import json
 import os
 import shutil
+import socket
 import struct
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkouts import AUGUST, MIDDLE
@@ -317,7 +319,7 @@ DISK = (
          lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.disk(*SMALL)))], check="hub-disk"),
     disk("downloads, where none are wanted", PASS, "nothing is downloaded: the policy is here",
          lambda w: w.set(HF_HOME=str(w.disk(*SMALL))), check="hub-disk"),
-    disk("downloads to a place that is a file", FAIL, "hf-file/hub (not writable)",
+    disk("downloads to a place that is a file", FAIL, "hf-file/hub: Not a directory",
          lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.file("hf-file")))], check="hub-disk"),
     disk("downloads to a disk that is read-only", FAIL, "disk/hub (not writable)",
          lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.disk("size=9g", "ro")))], check="hub-disk"),
@@ -327,7 +329,7 @@ DISK = (
          lambda w: w.set(RLGUIDE_OUTPUTS=str(w.file("outputs-file"))), check="outputs"),
     disk("the outputs folder is in /proc", FAIL, "not writable", lambda w: w.set(RLGUIDE_OUTPUTS="/proc/self/o"),
          check="outputs"),
-    disk("the outputs folder is of nobody", WARN, "cannot be a path", lambda w: w.set(RLGUIDE_OUTPUTS="~nobody-here/o"),
+    disk("the outputs folder is of nobody", FAIL, "cannot be a path", lambda w: w.set(RLGUIDE_OUTPUTS="~nobody-here/o"),
          check="outputs"),
 )  # fmt: skip
 
@@ -533,11 +535,11 @@ def offline(world: World, variable: str = "HF_HUB_OFFLINE", value: str = "1") ->
 
 CACHE = (
     policy("the tiny one", PASS, "3.2 MB", lambda w: offline(w), "tiny-qwen3"),
-    policy("not in the cache", PASS, "a run downloads it first", lambda w: None),
+    policy("not in the cache", WARN, "the Hub, which was not asked, must have it", lambda w: None),
     policy("not in the cache, and offline", FAIL, "HF_HUB_OFFLINE=1 forbids to download it", lambda w: offline(w)),
     policy("offline by another name", FAIL, "TRANSFORMERS_OFFLINE=yes forbids",
            lambda w: offline(w, "TRANSFORMERS_OFFLINE", "yes")),
-    policy("offline, set to no", PASS, "a run downloads it first", lambda w: offline(w, value="0")),
+    policy("offline, set to no", WARN, "not in the cache; the Hub", lambda w: offline(w, value="0")),
     policy("whole", PASS, "whole in", lambda w: w.cache(WHOLE)),
     policy("whole, and offline", PASS, "whole in", lambda w: [offline(w), w.cache(WHOLE)]),
     policy("downloads that were cut off", WARN, "2 downloads were cut off", lambda w: w.cache(commit="", incomplete=2)),
@@ -552,7 +554,7 @@ CACHE = (
     policy("a reference of rubbish", WARN, "only in part", lambda w: w.cache({}, commit="\x00\xff")),
     policy("a folder that is not there", FAIL, "no model in that folder", lambda w: None, "./no-such-folder"),
     policy("an empty folder", FAIL, "config.json is missing", lambda w: None, "/var/empty/x"),
-    policy("HF_HOME that is a file", PASS, "a run downloads it first", lambda w: w.set(HF_HOME=str(w.file("f")))),
+    policy("HF_HOME that is a file", WARN, "not in the cache", lambda w: w.set(HF_HOME=str(w.file("f")))),
 )  # fmt: skip
 
 
@@ -600,14 +602,18 @@ TOKENS = (
 
 
 def answer(why: str, status: Status, said: str, code: int = 200, body: str = "", *, has: str | None = TOKEN,
-           wants: str = "tiny-qwen3", kind: str = "", **headers: str) -> Case:  # fmt: skip
+           wants: str = "tiny-qwen3", kind: str = "", check: str = "hub-token", **headers: str) -> Case:  # fmt: skip
     def build(world: World) -> None:
         world.hub(code, *([body] if body else []), kind=kind, **headers)
         world.configure(model__name=wants)
         if has:
             world.set(HF_TOKEN=has)
 
-    return Case("the Hub's answers", why, "hub-token", status, said, build, network=True)
+    return Case("the Hub's answers", why, check, status, said, build, network=True)
+
+
+def of_policy(why: str, status: Status, said: str, *told: Any, has: str | None = None, kind: str = "") -> Case:
+    return answer(why, status, said, *told, has=has, wants=POLICY, kind=kind, check="warm-start")
 
 
 ANSWERS = (
@@ -624,11 +630,13 @@ ANSWERS = (
     answer("JSON of another kind", WARN, "something that is not the Hub's", 200, "[1]"),
     answer("JSON without an end", WARN, "something that is not the Hub's", 200, "[" * 100_000),
     answer("a mirror without accounts", WARN, "says 404", 404, "{}"),
-    answer("it has the policy", PASS, f"the Hub has {POLICY}", wants=POLICY, has=None),
-    answer("it does not have the policy", FAIL, f"has no policy {POLICY}", 404, "{}", wants=POLICY, has=None),
-    answer("it does not show the policy to everybody", FAIL, "to everybody (401)", 401, "{}", wants=POLICY, has=None),
-    answer("it does not show it to her", FAIL, "to this account (403)", 403, "{}", wants=POLICY, kind="models"),
-    answer("too many for the policy", WARN, "no more questions for now", 429, "{}", wants=POLICY, has=None),
+    of_policy("it has the policy", PASS, "the Hub has it, and a run downloads it first"),
+    of_policy("it does not have the policy", FAIL, f"has no policy {POLICY}", 404, "{}"),
+    of_policy("it does not show the policy to everybody", FAIL, "to everybody (401)", 401, "{}"),
+    of_policy("it does not show it to her", FAIL, "to this account (403)", 403, "{}", has=TOKEN, kind="models"),
+    of_policy("a token that is none is not sent for it", FAIL, "to everybody (401)", 401, "{}", has="\n"),
+    of_policy("too many for the policy", WARN, "no more questions for now", 429, "{}"),
+    answer("no token, and it does not have the policy", PASS, "none; public", 404, "{}", wants=POLICY, has=None),
     answer("nobody is asked for the tiny policy", PASS, "none; public policies need none", 500, "{}", has=None),
     answer("no token is sent that is none", WARN, "is empty", has=" "),
     answer("it never answers", WARN, "does not answer in time", 200, "slow"),
@@ -780,9 +788,132 @@ LOOPBACK = (
     loopback("a SOCKS proxy for everything", WARN, "through the proxy", all_proxy="socks5://p.example:1080"),
 )
 
+
+def index(text: str) -> Callable[[World], object]:
+    """The policy in the cache, with this for the index of its weights."""
+    return lambda w: w.cache(WHOLE | {INDEX: text})
+
+
+def folder_of(world: World, files: dict[str, Any]) -> None:
+    """A policy in a folder, with these files; `None` stands for a pipe that nobody writes to."""
+    for name, content in files.items():
+        path = world.file(f"policy/{name}", content or b"")
+        if content is None:
+            path.unlink()
+            os.mkfifo(path)
+    world.configure(model__name=str(world.folder / "policy"))
+
+
+def piped(world: World) -> None:
+    project = world.prime_rl() / "pyproject.toml"
+    project.unlink()
+    os.mkfifo(project)
+
+
+def behind_a_lock(world: World) -> None:
+    """A checkout whose Python this user may not start."""
+    there = Path(shutil.copytree(world.prime_rl(), world.shared() / "prime-rl"))
+    (there / ".venv" / "bin").chmod(0)
+    world.stack.callback((there / ".venv" / "bin").chmod, 0o755)
+    world.configure(prime_rl__checkout=str(there))
+    world.locked()
+
+
+WITHOUT_A_WAIT = (
+    policy("an index that names a list", WARN, "is missing", index('{"weight_map": {"w": ["x"]}}')),
+    policy("an index that names a number", WARN, "5 is missing", index('{"weight_map": {"w": 5}}')),
+    policy("an index without an end", WARN, "cannot be read", index("[" * 100_000)),
+    policy("an index without a map", WARN, "cannot be read", index("{}")),
+    policy("a reference with a line end, which the Hub's library keeps", WARN, "refs/main names no snapshot",
+           lambda w: [w.cache(WHOLE), w.cache(commit="c0ffee\n")]),
+    policy("a cache into which nobody may look", WARN, "Permission denied", lambda w: w.set(HF_HOME=str(w.locked()))),
+    policy("a folder with a pipe for weights", FAIL, "model.safetensors is not whole",
+           lambda w: folder_of(w, WHOLE | {WEIGHTS: None})),
+    policy("a folder with a pipe for its configuration", FAIL, "config.json cannot be read",
+           lambda w: folder_of(w, WHOLE | {"config.json": None})),
+    policy("a folder without one of its shards", FAIL, "model-2.safetensors is missing",
+           lambda w: folder_of(w, WHOLE | SHARDED)),
+    policy("a cache with a pipe for weights", WARN, "not whole",
+           lambda w: os.mkfifo(w.cache(without(WHOLE, WEIGHTS)) / "snapshots" / "c0ffee" / WEIGHTS)),
+    checkout("a pipe for its pyproject", FAIL, "this is a pipe, not a file", piped),
+    checkout("a pipe for its pyproject, in which nothing is installed", SKIP, "comes with the checkout", piped, "venv"),
+    checkout("a Python that this user may not start", FAIL, "cannot be started: Permission", behind_a_lock, "venv"),
+    checkout("the same, and its packages", SKIP, "not tried: ", behind_a_lock, "packages.vllm"),
+    checkout("a home of a user that is not known", FAIL, "cannot be a path",
+             lambda w: w.configure(prime_rl__checkout="~nobody-here/prime-rl")),
+    disk("the outputs folder is behind a lock", FAIL, "Permission denied",
+         lambda w: w.set(RLGUIDE_OUTPUTS=str(w.locked() / "o")), check="outputs"),
+    disk("room behind a lock", FAIL, "Permission denied", lambda w: w.set(RLGUIDE_OUTPUTS=str(w.locked() / "o"))),
+    disk("a name that is too long", FAIL, "File name too long",
+         lambda w: w.set(RLGUIDE_OUTPUTS=str(w.folder / ("o" * 300))), check="outputs"),
+    disk("a link to a disk that is full", FAIL, "0.1 GiB free at", lambda w: linked_outputs(w, w.disk(*SMALL) / "o")),
+    disk("a link to itself", FAIL, "cannot be a path", lambda w: linked_outputs(w, w.folder / "outputs"), "outputs"),
+    disk("a link behind a lock", FAIL, "Permission denied", lambda w: link_behind_a_lock(w), "outputs"),
+    disk("downloads behind a lock", FAIL, "Permission denied",
+         lambda w: [w.configure(model__name=POLICY), w.set(HF_HOME=str(w.locked()))], check="hub-disk"),
+)  # fmt: skip
+
+
+def plan(why: str, status: Status, said: str, build: Callable[[World], object], **more: Any) -> Case:
+    return Case("plans", why, "plan", status, said, build, **more)
+
+
+PLANS = (
+    plan("one that can be made", PASS, "20 steps of the tiny policy take about", lambda w: None),
+    plan("a recording", PASS, "the recording takes about 19 s", lambda w: None, engine="replay"),
+    plan("more prompts than there are texts", FAIL, "a step of 50000 prompts", lambda w: w.configure(
+        orchestrator__batch_size=100_000, orchestrator__rollouts_per_example=2)),
+    plan("two GPUs for trl", FAIL, "the trl engine uses one GPU",
+         lambda w: [w.nvml(H100, OTHER), w.configure(gpus=[0, 1])]),
+    plan("a GPU that is not there", FAIL, "no such GPU here", lambda w: [w.nvml(H100), w.configure(gpus=[5])]),
+    plan("three GPUs for prime-rl", FAIL, "the prime-rl engine uses 2 GPUs",
+         lambda w: [w.nvml(*(H100 | {"uuid": f"GPU-{n}"} for n in range(3))), whole(w, gpus=[0, 1, 2])],
+         engine="prime-rl"),
+    plan("two for prime-rl", PASS, "20 steps of the policy take about",
+         lambda w: [w.nvml(H100, OTHER), whole(w)], engine="prime-rl"),
+    plan("prime-rl is not there", FAIL, "there is no checkout of prime-rl", lambda w: None, engine="prime-rl"),
+    plan("no port is free", FAIL, "no port from 65535 to 65535 can be used",
+         lambda w: [w.nvml(H100, OTHER), whole(w, inference__port=taken(w, 65535))], engine="prime-rl"),
+    plan("a file in the place of the run", FAIL, "that is a file",
+         lambda w: w.set(RLGUIDE_OUTPUTS=str(w.file("outputs/reverse-text").parent))),
+    plan("outputs that lead to themselves", FAIL, "cannot be a path",
+         lambda w: linked_outputs(w, w.folder / "outputs")),
+    plan("a place that is locked", FAIL, "Permission denied", lambda w: w.set(RLGUIDE_OUTPUTS=str(w.locked() / "o"))),
+    plan("less time than it takes", WARN, "s; the run is stopped after 10 s", lambda w: w.configure(time_limit_s=10)),
+    plan("hours on the processor", WARN, "take hours on the processor, unless it is very small; the run is stopped",
+         lambda w: w.configure(model__name=POLICY)),
+)  # fmt: skip
+
+
+def linked_outputs(world: World, target: Path, place: Path | None = None) -> None:
+    """The outputs folder is a link to `target`, there or not."""
+    link = (place or world.folder) / "outputs"
+    link.symlink_to(target)
+    world.set(RLGUIDE_OUTPUTS=str(link))
+
+
+def link_behind_a_lock(world: World) -> None:
+    place = world.shared()
+    linked_outputs(world, place / "locked" / "o", place)
+    world.locked(place)
+
+
+def whole(world: World, **changes: Any) -> None:
+    """A checkout of prime-rl with its programs."""
+    world.configure(**changes)
+    for name in ("rl", "inference", "vf-eval"):
+        world.file(f"prime-rl/.venv/bin/{name}").chmod(0o755)
+    world.prime_rl()
+
+
+def taken(world: World, port: int) -> int:
+    world.stack.enter_context(socket.create_server(("0.0.0.0", port)))
+    return port
+
+
 CASES = (
     *LIBRARY, *FULL, *SMI, *HOLDERS, *VARIABLE, *TWO, *DRIVER, *CORES, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE,
-    *TOKENS, *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK,
+    *TOKENS, *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK, *WITHOUT_A_WAIT, *PLANS,
 )  # fmt: skip
 
 

@@ -5,9 +5,11 @@ Nothing inside rlguide is replaced. What is not built is not there: no GPU, no t
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -23,7 +25,8 @@ from toy import eventually, toy_plan
 from wandb_stub import Stub, serving
 
 from rlguide import probe
-from rlguide.checks import accounts, check_machine, common
+from rlguide.asking import ask, once
+from rlguide.checks import accounts, check_machine, common, embedded
 from rlguide.config import RunConfig, from_preset
 from rlguide.gpus import NO_LIBRARY
 from rlguide.paths import RunFiles
@@ -43,6 +46,7 @@ TOKEN = "hf_" + "x" * 34
 WELL = '{"name": "anna", "id": "it"}'
 """What the Hub answers to whoever asks for an account, or for a policy."""
 RUN = "the-mark-of-a-run"
+NOBODY = 65534
 ANNA = "a" * 40
 """Anna's key at W&B."""
 
@@ -70,7 +74,11 @@ class World:
     def ask(self, check: str, engine: str, *, network: bool) -> Check:
         """What `check_machine` says of this machine."""
         config: RunConfig = from_preset("guide" if engine == "prime-rl" else "tiny").replace(self.changes)
-        checks = check_machine(engine, config=config, only=[check], network=network).checks
+        if check == "hub-token" and not network:  # whoever names it wants the Hub to be asked
+            about = common.About(config, once(probe.machine), network, ())
+            checks = ask([one for one in embedded.needs(about).questions if one.id == check])
+        else:
+            checks = check_machine(engine, config=config, only=[check], network=network).checks
         (found,) = (found for found in checks if check in {found.id, found.id.split(".")[0]})
         return found
 
@@ -144,6 +152,23 @@ class World:
         self.stack.callback(child.kill)
         eventually(psutil.Process(child.pid).environ)  # empty for a moment while it starts
         return child.pid
+
+    def shared(self) -> Path:
+        """A folder into which everybody may look."""
+        place = Path(tempfile.mkdtemp(dir="/tmp"))
+        self.stack.callback(shutil.rmtree, place)
+        place.chmod(0o755)
+        return place
+
+    def locked(self, place: Path | None = None) -> Path:
+        """A folder, in `place`, into which this process may not look from now on."""
+        place = place or self.shared()
+        (place / "locked").mkdir(mode=0)
+        self.stack.callback((place / "locked").chmod, 0o755)
+        if os.getuid() == 0:
+            self.stack.callback(os.setresuid, 0, 0, 0)
+            os.setresuid(NOBODY, NOBODY, 0)
+        return place / "locked"
 
     def one_core(self) -> None:
         mask = os.sched_getaffinity(0)

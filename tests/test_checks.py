@@ -62,14 +62,16 @@ def test_a_recording_needs_no_package_no_gpu_and_no_account(monkeypatch: pytest.
     report = check_machine("replay")
 
     assert time.monotonic() - started < gpus.LIMIT_S / 2
-    assert [check.id for check in report.checks] == ["python", "outputs", "disk"]
+    assert [check.id for check in report.checks] == ["python", "outputs", "disk", "plan"]
     assert report.verdict == "The replay engine runs here. The recording takes about 19 s."
 
 
-def test_the_time_of_a_run_follows_the_speed_of_the_processor(monkeypatch: pytest.MonkeyPatch):
+def test_a_run_takes_longer_on_a_slower_processor_and_nothing_faster_than_measured_is_promised(
+    monkeypatch: pytest.MonkeyPatch,
+):
     trial = ImportTrial(["torch"])
 
-    for work_s, told in ((0.01, 1), (0.1, 10), (0.001, 0.1), (None, None), (0, None)):
+    for work_s, told in ((0.01, 1), (0.1, 10), (0.019, 1.9), (0.001, 1), (None, 1), (0, 1)):
         monkeypatch.setattr(import_trial, "REFERENCE_WORK_S", 0.01)
         monkeypatch.setattr(trial, "answers", lambda work_s=work_s: ({"torch": {"work_s": work_s}}, ""))
         assert import_trial.slowness(trial) == pytest.approx(told)
@@ -128,7 +130,7 @@ def test_a_check_may_be_named_as_it_is_shown(name: str, found: str):
 def test_a_guard_that_asks_for_a_check_that_does_not_exist_is_no_guard():
     with pytest.raises(ConfigError, match="no check disc\n") as caught:
         require("Disc", "memory")
-    assert caught.value.hint.startswith("checks: checkout, cores, disk, driver, git, gpus, ")
+    assert caught.value.hint.startswith("did you mean disk? checks: checkout, cores, disk, driver, git, gpus, ")
 
 
 def test_an_engine_that_is_missing_stops_every_guard():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rlguide.asking import Finding, Question
 from rlguide.checks.accounts import ANSWER_S, look_at_wandb
 from rlguide.checks.disk import Room, look_at_outputs, look_at_room
-from rlguide.checks.hub import cached, hub_cache, is_on_hub, look_at_policy, look_at_token, weights_gib
+from rlguide.checks.hub import hub_cache, is_wanted, look_at_policy, look_at_token, weights_gib
 from rlguide.checks.network import look_at_loopback, look_at_services, services
 from rlguide.config import TINY, RunConfig
 from rlguide.gpus import LIMIT_S
@@ -47,25 +47,23 @@ class Needs(NamedTuple):
     """The questions of one engine."""
 
     questions: list[Question]
-    slowness: Callable[[], float | None] = lambda: None
-    """Once they are answered: how slow the processor is, 1 like the one on which estimates were measured."""
+    slowness: Callable[[], float] = lambda: 1.0
+    """Once they are answered: how many times as long as in the estimates the processor takes, at least 1."""
 
 
 def questions(about: About, packages: Room, own: Iterable[Question]) -> list[Question]:
     """All of one engine: its `own` between what every one that trains needs. Its packages go to the room `packages`."""
-    return [*files(_rooms(about.config, packages)), *own, *_elsewhere(about)]
+    return [*files(_rooms(about.config.model.name, packages)), *own, *_elsewhere(about)]
 
 
-def _rooms(config: RunConfig, packages: Room) -> list[Room]:
+def _rooms(policy: str, packages: Room) -> list[Room]:
     """What a run writes, and the installation of its packages where they are not there."""
-    policy, is_here = config.model.name, "nothing is downloaded: the policy is here"
-    download_gib = POLICY_GIB if is_on_hub(policy) and not cached(policy).is_whole else 0
-    written_gib = round(RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), 1)
+    is_here = "nothing is downloaded: the policy is here"
     return [
-        Room("disk", "outputs", outputs_root, written_gib, RUN_GIB),
-        Room("temporary-disk", "temporary files", lambda: Path(gettempdir()), TEMPORARY_GIB, fix=TMPDIR_FIX),
+        Room("disk", "outputs", outputs_root, lambda: RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), RUN_GIB),
+        Room("temporary-disk", "temporary files", lambda: Path(gettempdir()), lambda: TEMPORARY_GIB, fix=TMPDIR_FIX),
         packages,
-        Room("hub-disk", "downloads", hub_cache, download_gib, fix=HUB_FIX, why_none=is_here),
+        Room("hub-disk", "downloads", hub_cache, lambda: POLICY_GIB * is_wanted(policy), fix=HUB_FIX, why_none=is_here),
     ]
 
 
@@ -75,7 +73,7 @@ def files(rooms: Sequence[Room]) -> list[Question]:
     return [
         Question("python", "Python", "3.11 to 3.13", _look_at_python),
         Question("outputs", "outputs folder", "writable", look_at_outputs),
-        *(Question(room.check, f"disk for {room.title}", room.wanted, look) for room, look in looks.items()),
+        *(Question(room.check, f"disk for {room.title}", "room for them", look) for room, look in looks.items()),
     ]
 
 
@@ -103,17 +101,22 @@ def _try(trial: ImportTrial, name: str, when: Callable[[], Finding | None]) -> F
     return when() or trial.find(name)
 
 
+def the_policy(config: RunConfig) -> str:
+    """What a reader calls it."""
+    return "the tiny policy" if config.model.name == TINY else "the policy"
+
+
 def _elsewhere(about: About) -> list[Question]:
     """The policy, connections and accounts."""
     config, ask = about.config, about.ask_outside
-    policy = "the tiny policy" if config.model.name == TINY else "the policy"
+    policy, limit_s = the_policy(config), NETWORK_DEADLINE_S if ask else 5.0
     asked = [
-        Question("warm-start", policy, "complete", partial(look_at_policy, config.model.name)),
+        Question("warm-start", policy, "complete", partial(look_at_policy, config.model.name, ask=ask), limit_s),
         Question("loopback", "connections to this machine", "work, without a proxy", look_at_loopback),
         Question("wandb", "W&B account", "yours, in mode online", partial(look_at_wandb, config.wandb),
                  WANDB_DEADLINE_S),
         Question("hub-token", "Hugging Face token", "none, or one that the Hub accepts",
-                 partial(look_at_token, config.model.name, ask=ask), NETWORK_DEADLINE_S if ask else 5.0),
+                 partial(look_at_token, config.model.name, ask=ask), limit_s),
     ]  # fmt: skip
     if ask:
         look = partial(look_at_services, services())

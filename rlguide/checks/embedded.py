@@ -27,9 +27,9 @@ OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.paren
 def needs(about: About) -> Needs:
     """What a run of the embedded engine needs."""
     config = about.config
-    is_installed = ENGINES["trl"].missing(config) is None
-    wanted_gib, why_none = 0 if is_installed else PACKAGES_GIB, "nothing is written: its packages are installed"
-    venv = Room("venv-disk", "the virtual environment", lambda: Path(sys.prefix), wanted_gib, why_none=why_none)
+    venv = Room("venv-disk", "the virtual environment", lambda: Path(sys.prefix),
+                lambda: PACKAGES_GIB if ENGINES["trl"].missing(config) else 0,
+                why_none="nothing is written: its packages are installed")  # fmt: skip
     trials = [ImportTrial(modules, homes=OURS) for modules in IMPORTS]
     beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
     tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it

@@ -76,8 +76,13 @@ def is_on_hub(policy: str) -> bool:
         return False
 
 
-def look_at_policy(policy: str) -> Finding:
-    """Whether the warm start is here, or may be downloaded."""
+def is_wanted(policy: str) -> bool:
+    """True for a policy that has to be downloaded, in whole or in part."""
+    return is_on_hub(policy) and not cached(policy).is_whole
+
+
+def look_at_policy(policy: str, *, ask: bool) -> Finding:
+    """Whether the warm start is here, or may be downloaded; with `ask`, whether the Hub has it."""
     try:
         found = find_policy(policy)
     except ConfigError as error:
@@ -92,9 +97,15 @@ def look_at_policy(policy: str) -> Finding:
     if variable := offline():
         fix = f"unset {variable.partition('=')[0]}, or copy the cache of a machine that has it"
         return Finding(Status.FAIL, f"{policy}: {there.told}, and {variable} forbids to download it", fix)
-    if there.told == ABSENT:
-        return Finding(Status.PASS, f"{policy}: {there.told}; a run downloads it first")
-    return Finding(Status.WARN, f"{policy}: {there.told}", f"{fetch} fetches the rest, and says why it stopped")
+    if there.told != ABSENT:
+        return Finding(Status.WARN, f"{policy}: {there.told}", f"{fetch} fetches the rest, and says why it stopped")
+    if not ask:
+        fix = f"--network asks for it; or fetch it before: {fetch}"
+        return Finding(Status.WARN, f"{policy}: {there.told}; the Hub, which was not asked, must have it", fix)
+    token = find_token()
+    answer = _asked(f"models/{policy}", None if token is None or _problem(token.value) else token)
+    well = Finding(Status.PASS, f"{policy}: {there.told}; the Hub has it, and a run downloads it first")
+    return well if answer.status is Status.PASS else answer
 
 
 def look_at_checkpoint(folder: Path) -> Finding:
@@ -116,21 +127,16 @@ def cached(policy: str) -> Cached:
     """
     try:
         folder = hub_cache() / f"models--{policy.replace('/', '--')}"
+        begun, part = len([*(folder / "blobs").glob("*.incomplete")]), f"only in part in {folder}"
+        snapshot = folder / "snapshots" / read_file(folder / "refs" / "main").decode(errors="replace")
+        problem = problem_of(snapshot) if snapshot.is_dir() else "refs/main names no snapshot that is there"
     except ConfigError as error:
         return Cached(False, error.message)
-    begun, part = len([*(folder / "blobs").glob("*.incomplete")]), f"only in part in {folder}"
-    try:
-        commit = read_file(folder / "refs" / "main").decode("ascii").strip()
-        snapshot = folder / "snapshots" / commit
-        find_policy(str(snapshot))
-        absent = [name for name in _shards(snapshot) if not (snapshot / name).is_file()]
     except (FileNotFoundError, NotADirectoryError):
         return Cached(False, f"{part}: {begun} downloads were cut off" if begun else ABSENT)
-    except ConfigError as error:
-        return Cached(False, f"{part}: {error.message.partition(': ')[2]}")
-    except (OSError, ValueError, AttributeError) as error:
-        return Cached(False, f"{part}: {error}")
-    return Cached(False, f"{part}: {absent[0]} is missing") if absent else Cached(True, f"whole in {snapshot}")
+    except OSError as error:
+        return Cached(False, f"unknown how much of it is in the cache: {error}")
+    return Cached(False, f"{part}: {problem}") if problem else Cached(True, f"whole in {snapshot}")
 
 
 def weights_gib(policy: str, on_hub_gib: float) -> float:
@@ -139,12 +145,6 @@ def weights_gib(policy: str, on_hub_gib: float) -> float:
         return 0
     found = [*Path(policy).expanduser().glob("*.safetensors")] if not is_on_hub(policy) else []
     return sum(path.stat().st_size for path in found) / GIB if found else on_hub_gib
-
-
-def _shards(snapshot: Path) -> set[str]:
-    """Files of weights that the index names, where there is one."""
-    index = snapshot / "model.safetensors.index.json"
-    return set(json.loads(read_file(index))["weight_map"].values()) if index.is_file() else set()
 
 
 # --------------------------------------------------------------------------------------------------------- the token
@@ -172,29 +172,25 @@ def find_token() -> Token | None:
 
 
 def look_at_token(policy: str, *, ask: bool) -> Finding:
-    """Whether the token is one, and with `ask`, whether the Hub accepts it and has the policy.
+    """Whether the token is one, and with `ask`, whether the Hub accepts it.
 
     An unusable one is worse than none: it is sent, and refused, where no token would be needed.
     """
-    needed = is_on_hub(policy) and not cached(policy).is_whole
-    bad = Status.FAIL if needed else Status.WARN
+    bad = Status.FAIL if is_wanted(policy) else Status.WARN
     token = find_token()
-    if token and (problem := _problem(token.value)):
+    if token is None:
+        return Finding(Status.PASS, "none; public policies need none")
+    if problem := _problem(token.value):
         return Finding(bad, f"the token from {token.source} {problem}", token.fix)
-    seen = f"from {token.source}" if token else "none; public policies need none"
+    seen = f"from {token.source}"
     if not ask:
-        return Finding(Status.SKIP, f"{seen}; --network asks the Hub about it") if token else Finding(Status.PASS, seen)
+        return Finding(Status.SKIP, f"{seen}; --network asks the Hub about it")
     if variable := offline():
         return Finding(Status.SKIP, f"{seen}; the Hub was not asked, because of {variable}")
-    if token:
-        answer = _asked("whoami-v2", token)
-        if answer.status is not Status.PASS:
-            return answer._replace(status=bad) if answer.fix == token.fix else answer
-        seen = f"{answer.seen}, {seen}"
-    if not needed:
-        return Finding(Status.PASS, seen)
-    answer = _asked(f"models/{policy}", token)
-    return Finding(Status.PASS, f"{seen}; the Hub has {policy}") if answer.status is Status.PASS else answer
+    answer = _asked("whoami-v2", token)
+    if answer.status is Status.PASS:
+        return answer._replace(seen=f"{answer.seen}, {seen}")
+    return answer._replace(status=bad) if answer.fix == token.fix else answer
 
 
 def _problem(value: str) -> str | None:

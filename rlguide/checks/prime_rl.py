@@ -5,16 +5,15 @@ from functools import partial
 from pathlib import Path
 
 from rlguide.asking import Finding, Question, once
-from rlguide.checkout import absent_programs, find_checkout, require_supported
+from rlguide.checkout import absent_programs, find_checkout, named_place, require_supported, venv_python
 from rlguide.checks import hardware
 from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
 from rlguide.checks.network import look_at_port
 from rlguide.checks.tools import GIT, OLDEST_UV, RSYNC, SSH, TMUX, Tool, asked_by, look_at_uv
 from rlguide.child import answer_of
-from rlguide.errors import RlguideError
+from rlguide.errors import ConfigError, RlguideError
 from rlguide.import_trial import ImportTrial
-from rlguide.paths import absolute
 from rlguide.records import Status
 
 IMPORTS = (
@@ -26,13 +25,16 @@ INSTALL_GIB = 10.0
 ANSWER_S = 4.0
 
 
-def needs(about: About, checkout: Path | None, python: Path) -> Needs:
-    """What a run with the prime-rl in `checkout` needs, where `python` is its own."""
+def needs(about: About) -> Needs:
+    """What a run with prime-rl needs, in the Python of its own."""
     config = about.config
-    is_installed = checkout is not None and absent_programs(checkout) is None
+    named = config.prime_rl.checkout
+    checkout, python = once(partial(_checkout, named)), venv_python(named_place(named))
+    is_installed = once(lambda: checkout() is not None and absent_programs(checkout()) is None)
     target = once(partial(look_at_target, checkout, python))
-    venv = Room("venv-disk", "the virtual environment of prime-rl", lambda: absolute(python.parent),
-                0 if is_installed else INSTALL_GIB, why_none="nothing is written: it is installed")  # fmt: skip
+    venv = Room("venv-disk", "the virtual environment of prime-rl", lambda: python.parent,
+                lambda: 0 if is_installed() else INSTALL_GIB,
+                why_none="nothing is written: it is installed")  # fmt: skip
     trials = [ImportTrial(modules, python=python, fix=INSTALL) for modules in IMPORTS]
     driver = partial(hardware.look_at_driver, python=python, must=True, install=INSTALL)
     own = [
@@ -40,10 +42,9 @@ def needs(about: About, checkout: Path | None, python: Path) -> Needs:
                        partial(hardware.look_at_two_gpus, config=config)),
         of_the_machine("driver", "driver for the GPUs", "the CUDA that prime-rl's torch needs", about,
                        lambda machine: _not_tried(target) or driver(machine)),
-        Question("checkout", "checkout of prime-rl", "the guide's release",
-                 partial(look_at_checkout, config.prime_rl.checkout)),
+        Question("checkout", "checkout of prime-rl", "the guide's release", partial(look_at_checkout, named)),
         Question("venv", "Python of prime-rl", "as the checkout asks, with prime-rl beside it", target),
-        *_programs(about, checkout, is_needed=not is_installed),
+        *_programs(about, checkout, is_installed),
         *packages(trials, partial(_not_tried, target)),
         Question(f"ports.{config.inference.port}", f"port {config.inference.port}", "free",
                  partial(look_at_port, config.inference.port, is_wish=True)),
@@ -62,10 +63,19 @@ def look_at_checkout(named: str | None) -> Finding:
         return Finding(Status.FAIL, error.message.partition("\n")[0], error.hint)
 
 
-def look_at_target(checkout: Path | None, python: Path) -> Finding:
+def _checkout(named: str | None) -> Path | None:
+    """The checkout, `None` also for one that is none: a check says so."""
+    try:
+        return find_checkout(named)
+    except ConfigError:
+        return None
+
+
+def look_at_target(found: Callable[[], Path | None], python: Path) -> Finding:
     """Whether the Python of prime-rl starts, is what the checkout asks for, and has the programs of a run beside it."""
     from packaging.specifiers import SpecifierSet
 
+    checkout = found()
     if checkout is None:
         return Finding(Status.SKIP, "there is none: it comes with the checkout")
     try:
@@ -92,14 +102,15 @@ def _not_tried(target: Callable[[], Finding]) -> Finding | None:
     return None if found.status is Status.PASS else Finding(Status.SKIP, f"not tried: {found.seen}")
 
 
-def _programs(about: About, checkout: Path | None, *, is_needed: bool) -> list[Question]:
+def _programs(about: About, checkout: Callable[[], Path | None], is_installed: Callable[[], bool]) -> list[Question]:
     """Programs on PATH: two to install, one to look at logs, two to copy to another machine."""
-    lacking = Status.FAIL if is_needed else Status.SKIP
-    wanted = "here to install" if is_needed else "not needed: prime-rl is installed"
-    uv = partial(look_at_uv, checkout, lacking=lacking)
+
+    def lacking() -> Status:
+        return Status.SKIP if is_installed() else Status.FAIL
+
     return [
-        Question("uv", "uv", f"{OLDEST_UV} or later, {wanted}", uv),
-        Question("git", "git", wanted, partial(GIT.look, lacking=lacking)),
+        Question("uv", "uv", f"{OLDEST_UV} or later, to install", lambda: look_at_uv(checkout(), lacking=lacking())),
+        Question("git", "git", "here to install", lambda: GIT.look(lacking=lacking())),
         Question("tmux", "tmux", "only to look at logs in a window", partial(TMUX.look, lacking=Status.SKIP)),
         *(_to_copy(tool, about) for tool in (RSYNC, SSH)),
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rlguide.asking import Finding
 from rlguide.child import answer_of
+from rlguide.files import read_text
 from rlguide.records import Status
 
 ANSWER_S = 4.0
@@ -81,7 +82,7 @@ def asked_by(checkout: Path | None, *keys: str) -> str:
     """
     if checkout is None:
         return ""
-    table: object = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+    table: object = tomllib.loads(read_text(checkout / "pyproject.toml"))
     for key in keys:
         table = table.get(key, "") if isinstance(table, dict) else ""
     return table if isinstance(table, str) else ""

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from rlguide.config import TINY
 from rlguide.errors import ConfigError
-from rlguide.files import read_file
+from rlguide.files import open_file, read_file
 from rlguide.paths import TINY_POLICY, absolute
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 """Any of them: what transformers' tokenizers are stored in."""
+ODD_JSON = (ValueError, RecursionError, LookupError, TypeError, AttributeError)
+"""What reading a file as JSON of a certain form raises when it holds something else."""
 
 
 def find_policy(name: str) -> str:
@@ -36,7 +38,7 @@ def problem_of(folder: Path) -> str | None:
         kind = json.loads(read_file(folder / "config.json"))["model_type"]
     except (FileNotFoundError, NotADirectoryError):
         return "config.json is missing"
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+    except (OSError, *ODD_JSON):
         kind = None
     if not isinstance(kind, str):
         return "config.json cannot be read, or names no model_type"
@@ -46,9 +48,22 @@ def problem_of(folder: Path) -> str | None:
     broken = [path.name for path in weights if not is_whole(path)]
     if broken:
         return f"{broken[0]} is not whole: copied or downloaded in part?"
+    if absent := _absent_shard(folder / "model.safetensors.index.json"):
+        return absent
     if not any((folder / tokenizer).is_file() for tokenizer in TOKENIZERS):
         return f"there is no tokenizer: none of {', '.join(TOKENIZERS)}"
     return None
+
+
+def _absent_shard(index: Path) -> str | None:
+    """What of the weights is not there, though the index, where there is one, says where it is."""
+    try:
+        named = {str(name) for name in json.loads(read_file(index))["weight_map"].values()}
+    except FileNotFoundError:
+        return None
+    except (OSError, *ODD_JSON):
+        return f"{index.name} cannot be read"
+    return next((f"{name} is missing" for name in sorted(named) if not (index.parent / name).is_file()), None)
 
 
 def is_whole(weights: Path) -> bool:
@@ -59,12 +74,12 @@ def is_whole(weights: Path) -> bool:
     """
     try:
         size = weights.stat().st_size
-        with weights.open("rb") as handle:
+        with open_file(weights) as handle:
             if weights.suffix != ".safetensors":
                 return size > 0
             length = int.from_bytes(handle.read(8), "little")
             tensors = json.loads(handle.read(min(length, size)))
         ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
-    except (OSError, ValueError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
+    except (OSError, *ODD_JSON):
         return False
     return size == 8 + length + max(ends, default=0)

@@ -73,7 +73,8 @@ class Trl:
         _require_texts(config)
         choice = choose_gpu(config, machine)
         hardware = _hardware(choice.gpu, machine.cores)
-        release = f"trl {metadata.version('trl')}"
+        found = next(metadata.distributions(name="trl"), None)
+        release = f"trl {found.version if found else '(version unknown)'}"
         text = _engine_config(config, policy, hardware)
         return Plan(
             engine=self.name,
