@@ -82,15 +82,17 @@ def _base64(secret: str) -> Iterator[str]:
         yield from (own, own.translate({ord("+"): "-", ord("/"): "_"}))
 
 
-def redact_file(path: Path) -> None:
+def redact_file(path: Path, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Write over every secret in the text file `path`, if it holds any; a file that is not there stays so.
 
-    No other byte changes or moves, so that nobody who appends to it meanwhile loses anything. Raises `OSError`.
+    No other byte changes or moves, so that nobody who appends to it meanwhile loses anything. `meanwhile` is called
+    several times a second. Raises `OSError`.
     """
     secrets = _secrets(os.environ)
     if path.is_file():
         with path.open("rb", buffering=0) as file:
             for start in range(0, path.stat().st_size, BLOCK_BYTES):
+                meanwhile()
                 file.seek(start)
                 block = file.read(BLOCK_BYTES + OVERLAP_BYTES)
                 if (clean := _replaced(block, secrets, _covered, "surrogateescape")) != block:
@@ -105,7 +107,7 @@ def _covered(name: bytes, found: re.Match[bytes]) -> bytes:
     return b"\n".join([name + first[len(name) :] if len(name) <= len(first) else first, *lines])
 
 
-def redact_files(*places: Path) -> None:
+def redact_files(*places: Path, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Write over the secrets in text files: each of `places`, or all below it; what a link points to is left alone.
 
     What cannot be read or written stays as it is, and so does a file that is no text: it would no longer be valid.
@@ -115,7 +117,7 @@ def redact_files(*places: Path) -> None:
         for path in (place, *below):
             with suppress(OSError):
                 if path.is_file() and not path.is_symlink() and _is_text(path):
-                    redact_file(path)
+                    redact_file(path, meanwhile)
 
 
 def _is_text(path: Path) -> bool:

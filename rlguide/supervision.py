@@ -147,8 +147,7 @@ class Supervisor:
             self._note_step(step)
         if self._is_complete() and self._complete_since is None:
             self._complete_since = time.monotonic()
-        if time.monotonic() - self._written_at >= HEARTBEAT_S:
-            self._update()
+        self._show_life()
         self._lookout.look()
         reap_orphans(self._children.values())
 
@@ -253,7 +252,7 @@ class Supervisor:
             log.exception("a look failed while ending")
 
     def _write_ending(self, ending: Ending) -> None:
-        redact_files(self._files.engine, self._files.supervisor_log)  # nobody else writes there any more
+        redact_files(self._files.engine, self._files.supervisor_log, meanwhile=self._show_life)
         components = tuple(
             status.model_copy(update={"exit_code": self._children[status.name].poll()})
             for status in self._record.components
@@ -285,6 +284,10 @@ class Supervisor:
             self._complain(f"cannot write, trying again: {error}")
             return False
         return True
+
+    def _show_life(self) -> None:
+        if time.monotonic() - self._written_at >= HEARTBEAT_S:
+            self._update()
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:

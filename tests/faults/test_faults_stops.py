@@ -168,6 +168,18 @@ needs_setpriv = pytest.mark.skipif(
 )
 
 
+@pytest.mark.fault("a log of 4 GiB that may hold keys, at stop", Expected(State.STOPPED, ON_REQUEST, saved=SAVED))
+def test_there_is_much_to_look_through_for_keys(fault: Fault, directory: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_0123456789abcdef")
+    run = launch(toy_plan(directory, **FOREVER))
+    after_steps(run, 2)
+    os.truncate(directory / ENGINE / "logs" / "trainer.log", 4 * 2**30)  # takes no place
+
+    run.stop(silence_s=6)
+
+    fault.check(run)
+
+
 @needs_setpriv
 @pytest.mark.fault(
     "a process that cannot be killed, at stop", Expected(State.STOPPED, "could not be killed", also="said in time")
