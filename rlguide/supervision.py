@@ -21,7 +21,7 @@ from rlguide.process import identity_of, own_identity
 from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
 from rlguide.saved import resume_args
-from rlguide.starting import heed_signals, reap_orphans, start, wake_on_signals
+from rlguide.starting import reap_orphans, start, wake_on_signals
 from rlguide.store import StepLog, read_history, read_record, write_record
 
 POLL_S = 0.2
@@ -48,11 +48,16 @@ class Ending:
 
 
 class Supervisor:
-    """One attempt of a run; `children` of it were started already. `began` is the monotonic time of its beginning."""
+    """One attempt of a run; `children` of it were started already. `began` is the monotonic time of its beginning.
 
-    def __init__(self, files: RunFiles, children: dict[str, "subprocess.Popen[bytes]"], *, began: float):
+    Signals that ask it to end are put into `asked` by whoever hears them.
+    """
+
+    def __init__(
+        self, files: RunFiles, children: dict[str, "subprocess.Popen[bytes]"], *, asked: list[int], began: float
+    ):
         self._began = began
-        self._signal: int | None = None
+        self._asked = asked
         self._files = files
         self._record = read_record(files)
         self._plan = self._record.plan
@@ -70,7 +75,6 @@ class Supervisor:
 
         `refused` says why it may not begin.
         """
-        heed_signals(self._on_signal)
         self._sleep = wake_on_signals()
         self._update(state=State.STARTING, supervisor=own_identity())
         with suppress(OSError), open_file(self._files.reserve, "wb") as reserve:  # a full disk: then there is none
@@ -78,9 +82,6 @@ class Supervisor:
         ending = Ending(State.FAILED, f"{refused.message}; {refused.hint}") if refused else self._end(self._live())
         self._write_ending(ending)
         return ending.state
-
-    def _on_signal(self, number: int) -> None:
-        self._signal = number
 
     def _live(self) -> Ending:
         try:
@@ -164,8 +165,8 @@ class Supervisor:
             return Ending(State.STOPPED, "stopped on request", StoppedBy.USER)
         if self._is_displaced():  # nobody could find or stop it any more
             return Ending(State.FAILED, "the run directory was removed or moved away")
-        if self._signal is not None:
-            return Ending(State.STOPPED, f"the supervisor got {signal.Signals(self._signal).name}", StoppedBy.SIGNAL)
+        if self._asked:
+            return Ending(State.STOPPED, f"the supervisor got {signal.Signals(self._asked[0]).name}", StoppedBy.SIGNAL)
         if self._elapsed_s() >= self._plan.time_limit_s:
             return Ending(State.STOPPED, f"time limit of {self._plan.time_limit_s:g} s reached", StoppedBy.TIME_LIMIT)
         return None

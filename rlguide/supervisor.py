@@ -51,13 +51,15 @@ def _take_care(supervisor: int, files: RunFiles) -> int:
     if code not in {SUCCEEDED, ENDED}:
         from rlguide.ending import end_what_is_left
 
-        log.error("the supervisor ended with %d; its caretaker ends what is left of the run", code)
+        log.error("the supervisor ended with exit code %d; its caretaker ends what is left of the run", code)
         end_what_is_left(files)
     return code
 
 
 def _supervise(files: RunFiles, began: float) -> int:
     become_subreaper()  # a child does not inherit that
+    asked: list[int] = []
+    heed_signals(asked.append)
     try:
         with ExitStack() as held:
             held.enter_context(locked(files.supervisor_lock, wait_s=PREDECESSOR_S))
@@ -68,7 +70,7 @@ def _supervise(files: RunFiles, began: float) -> int:
                 children = _head_start(record, files.directory)
             from rlguide.supervision import Supervisor
 
-            return SUCCEEDED if Supervisor(files, children, began=began).run(refused).is_success else ENDED
+            return SUCCEEDED if Supervisor(files, children, asked=asked, began=began).run(refused).is_success else ENDED
     except RlguideError as error:
         log.error("%s", error)
     except Exception:  # whatever it is, the caretaker must learn of it

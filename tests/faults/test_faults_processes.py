@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -362,6 +363,42 @@ def test_a_supervisor_is_asked_to_end(fault: Fault, directory: Path, number: sig
     run.wait(30)
 
     fault.check(run)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        pytest.param(
+            number,
+            says,
+            marks=pytest.mark.fault(
+                f"supervisor {number.name} as soon as it is there", Expected(state, says, steps=0, also="in order")
+            ),
+        )
+        for number, state, says in (
+            (signal.SIGUSR1, State.RUNNING, ""),
+            (signal.SIGTERM, State.STOPPED, "the supervisor got SIGTERM"),
+        )
+    ],
+)
+def test_a_signal_comes_while_the_supervisor_loads(fault: Fault, directory: Path, number: signal.Signals, says: str):
+    with ThreadPoolExecutor() as pool:
+        launching = pool.submit(launch, toy_plan(directory, steps=10_000, step_s=0.1))
+        supervisor = eventually(lambda: supervisor_that_loads(directory))
+        supervisor.send_signal(number)
+        run = launching.result()
+    if says:
+        run.wait(30)
+    else:
+        after_steps(run, 1)
+
+    fault.check(run)
+
+
+def supervisor_that_loads(directory: Path) -> psutil.Process | None:
+    """The supervisor before it has signed in, once it has started the engine."""
+    toys = [process for process in processes_below(directory) if str(toy.TOY) in process.cmdline()]
+    return toys[0].parent() if toys and '"supervisor": null' in (directory / "run.json").read_text() else None
 
 
 SUSPENDING = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
