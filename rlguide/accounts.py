@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rlguide.child import running
 from rlguide.errors import ConfigError
-from rlguide.paths import PACKAGE
+from rlguide.paths import PACKAGE, install_command
 from rlguide.records import Plan, Record
 from rlguide.tail import last_lines
 
@@ -25,7 +25,7 @@ MARK = "W&B: "
 OFFLINE = "set wandb.mode to offline (`wandb sync` sends the run later) or to off"
 NEW_KEY = f"take a new key from your W&B settings page, or {OFFLINE}"
 PROBLEMS = {
-    "absent": ("the package wandb is not installed", f"{sys.executable} -m pip install 'rlguide[wandb]', or {OFFLINE}"),
+    "absent": ("the package wandb is not installed", f"{install_command('wandb')}, or {OFFLINE}"),
     "broken": ("the package wandb cannot be imported ({told})", f"install it anew, or {OFFLINE}"),
     "address": ("WANDB_BASE_URL is no address that wandb takes: {told}", f"correct or unset it, or {OFFLINE}"),
     "missing": (

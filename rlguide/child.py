@@ -22,6 +22,7 @@ import psutil
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
 from rlguide.family import end_tree, marked
+from rlguide.paths import install_command
 from rlguide.process import MARK, identity_of
 from rlguide.records import Process
 from rlguide.redact import redact_file, redacted
@@ -39,7 +40,7 @@ def program(name: str) -> tuple[str, str]:
     """Command of a console script of this very installation, whatever is on PATH. Raises `EngineMissing`."""
     script = Path(sysconfig.get_path("scripts")) / name
     if not script.is_file():
-        hint = f"install with: {sys.executable} -m pip install 'rlguide[local]'"
+        hint = f"install with: {install_command()}"
         raise EngineMissing(f"the program {name!r} is not installed", look=script.parent, hint=hint)
     return sys.executable, str(script)
 

@@ -1,19 +1,24 @@
 """Tries imports in a child process of whatever Python will need them, and puts into words how they went."""
 
+import importlib.util
 import json
 import os
 import signal
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlguide.asking import Finding, once
 from rlguide.child import Answer, answer_of
-from rlguide.paths import PACKAGE, absolute
+from rlguide.paths import PACKAGE, absolute, install_command
 from rlguide.records import Status
 from rlguide.redact import redacted
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 PROGRAM = PACKAGE / "programs" / "try_imports.py"
 LIMIT_S = 60.0
@@ -34,7 +39,8 @@ REFERENCE_WORK_S = 0.0085
 class ImportTrial:
     """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
-    `fix` says what to do about one that does not import; `homes` are the folders that a module must come from.
+    What must be in a module stands behind it, as in `"trl:GRPOConfig,GRPOTrainer"`. `homes` are the folders that a
+    module must come from, and `accepted` gives versions by distribution. `fix` is for one that does not import.
     """
 
     def __init__(
@@ -44,12 +50,13 @@ class ImportTrial:
         python: Path = Path(sys.executable),
         fix: str | None = None,
         homes: Mapping[str, Collection[Path]] | None = None,
+        accepted: Callable[[], Mapping[str, "SpecifierSet"]] = dict,
         limit_s: float = LIMIT_S,
     ):
-        self.modules = tuple(modules)
+        self.modules, self.asked = tuple(module.partition(":")[0] for module in modules), modules
         self.python, self.limit_s = python, limit_s
-        self.homes = homes or {}
-        self.fix = fix or f"{python} -m pip install 'rlguide[local]'"
+        self.homes, self.accepted = homes or {}, accepted
+        self.fix = fix or install_command()
         self.answers = once(self._run)
 
     def find(self, module: str) -> Finding:
@@ -61,7 +68,7 @@ class ImportTrial:
         if answer and answer.get("file"):
             seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
             if file.parent in self.homes.get(module, (file.parent,)):
-                return Finding(Status.PASS, seen)
+                return self._judged(module, answer["version"], seen)
             return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file))
         answer = answer or {}
         seen = answer.get("error", f"{end} while importing it")
@@ -69,6 +76,15 @@ class ImportTrial:
             seen = f"only a folder without code: {', '.join(answer['folders'])}"
         origin = answer.get("origin") or self.python
         return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(seen, Path(origin)))
+
+    def _judged(self, module: str, version: str, seen: str) -> Finding:
+        """A package that imports: too old is a failure, too new a doubt."""
+        wanted = self.accepted().get(module.replace("_", "-"))
+        if wanted is None or wanted.contains(version, prereleases=True):
+            return Finding(Status.PASS, seen)
+        least = (part for part in wanted if part.operator == ">=" and version[:1].isdecimal())
+        is_old = any(not part.contains(version, prereleases=True) for part in least)
+        return Finding(Status.FAIL if is_old else Status.WARN, f"{seen}; rlguide is made for {wanted}", self.fix)
 
     def _fix(self, seen: str, origin: Path) -> str:
         if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):
@@ -79,7 +95,7 @@ class ImportTrial:
 
     def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
         """What the child said of each module, and how it ended."""
-        answer = answer_of((self.python, "-P", PROGRAM, *self.modules), limit_s=self.limit_s)
+        answer = answer_of((self.python, "-P", PROGRAM, *self.asked), limit_s=self.limit_s)
         told: dict[str, dict[str, Any]] = {}
         for line in answer.out.splitlines():
             with suppress(ValueError, TypeError, KeyError):  # a word of something that Python loads at its start
@@ -92,6 +108,25 @@ class ImportTrial:
             return f"still importing after {self.limit_s:.0f} s"
         said = f" ({answer.err.strip().splitlines()[-1]})" if answer.err.strip() and answer.code > 0 else ""
         return f"Python ended with {ended(answer.code)}{said}"
+
+
+def is_there(module: str) -> bool:
+    """True for a module that an import would find, whole or broken."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ValueError:  # imported already, and it does not say from where
+        return True
+
+
+def accepted_versions() -> dict[str, "SpecifierSet"]:
+    """Distribution → versions, as rlguide's own metadata say: of several extras, the first that names it."""
+    from packaging.requirements import Requirement
+
+    told: dict[str, SpecifierSet] = {}
+    with suppress(metadata.PackageNotFoundError):  # it runs from a folder where it was not installed
+        for requirement in map(Requirement, metadata.requires("rlguide") or ()):
+            told.setdefault(requirement.name, requirement.specifier)
+    return told
 
 
 def in_the_way(file: Path) -> bool:

@@ -4,6 +4,8 @@ Every path that leaves this module is absolute. Nothing here creates or removes 
 """
 
 import os
+import shlex
+import sys
 from pathlib import Path
 
 from rlguide.errors import ConfigError
@@ -60,6 +62,15 @@ def absolute(path: Path) -> Path:
         return found
     except (RuntimeError, ValueError, OSError) as error:  # an unknown `~user` or a loop of links; NUL, no UTF-8
         raise ConfigError(f"{str(path)[:200]!r} cannot be a path: {error}", hint="choose another name") from None
+
+
+def install_command(extra: str = "local") -> str:
+    """What installs the packages of an extra for this Python: in the project's own virtual environment all of them, in
+    the versions that were tried together, also where `make` takes them for installed."""
+    clone = PACKAGE.parent
+    if is_project_root(clone) and Path(sys.prefix) == clone / ".venv":
+        return f"make -C {shlex.quote(str(clone))} -B install"
+    return f"{sys.executable} -m pip install 'rlguide[{extra}]'"
 
 
 def is_project_root(folder: Path) -> bool:

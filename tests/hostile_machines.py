@@ -404,6 +404,12 @@ def in_prime_rl(world: World, name: str, source: str) -> None:
     world.package(name, source)
 
 
+def broken(world: World, name: str) -> None:
+    """A package that every Python finds first, this one too."""
+    world.package(name, "raise ImportError('broken')")
+    world.patch.syspath_prepend(world.folder / "packages")
+
+
 def of_another_processor(world: World) -> None:
     world.prime_rl().joinpath(".venv/bin/python").write_bytes(b"\x7fELF for another one")
 
@@ -429,6 +435,29 @@ IMPORTS = (
         w.prime_rl(), w.package("x"), (w.folder / "packages" / "vllm").mkdir()], "vllm", engine="prime-rl"),
     imports("whose reverse_text it is", PASS, "packages/reverse_text.py", lambda w: [
         in_prime_rl(w, "reverse_text", ""), w.package("verifiers")], "reverse_text", engine="prime-rl"),
+    *(
+        imports(f"{name} is broken", FAIL, "ImportError: broken (", lambda w, name=name: broken(w, name), name)
+        for name in ("accelerate", "safetensors", "tokenizers", "fastapi", "uvicorn", "verifiers")
+    ),
+    *(
+        imports(f"{name}, which TRL imports where it is installed, is broken", FAIL, "ImportError: broken (",
+                lambda w, name=name: broken(w, name), name)
+        for name in ("peft", "trackio", "wandb", "vllm")
+    ),
+    imports("a stub of trl", FAIL, "trl 1.16 has no GRPOConfig, GRPOTrainer (",
+            lambda w: w.package("trl", version="1.16"), "trl"),
+    imports("a trl that is too old", FAIL, "; rlguide is made for <1.17,>=1.16",
+            lambda w: w.package("trl", "GRPOConfig = GRPOTrainer = 1", version="0.9.0"), "trl"),
+    imports("a trl that nobody tried", WARN, "; rlguide is made for <1.17,>=1.16",
+            lambda w: w.package("trl", "GRPOConfig = GRPOTrainer = 1", version="99"), "trl"),
+    imports("a trl that does not tell its version", WARN, "unknown from ",
+            lambda w: w.package("trl", "GRPOConfig = GRPOTrainer = 1", version="unknown"), "trl"),
+    *(
+        imports(f"{how} of a file that stands before torch", FAIL, "while importing it (",
+                lambda w, source=source: w.package("torch", source), "torch", helps="out of PYTHONPATH")
+        for how, source in (("a crash", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+                            ("an exit", "import os; os._exit(0)"))
+    ),
     imports("a stranger's file of that name", FAIL, "OSError: mine (",
             lambda w: w.package("torch", "raise OSError('mine')"), "torch"),
     imports("another environment of that name", FAIL, "not the one that is meant", lambda w: w.package("reverse_text"),

@@ -16,7 +16,7 @@ from rlguide.checks import check_machine, hardware, hub, require
 from rlguide.config import RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.import_trial import ImportTrial
-from rlguide.paths import TINY_POLICY
+from rlguide.paths import TINY_POLICY, install_command
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import torch_build, torch_folder
@@ -236,7 +236,7 @@ def test_imports_that_go_wrong_in_every_way_are_findings(tmp_path: Path, monkeyp
     assert "exit code -11 (SIGSEGV) while importing it" in found["crashes"].seen
     assert found["after"].status is SKIP
     assert [found[name].status for name in ("absent_one", "raises", "leaves", "crashes")] == [FAIL] * 4
-    assert "pip install" in found["absent_one"].fix
+    assert found["absent_one"].fix == install_command()
 
 
 def test_a_folder_without_code_is_no_package_and_a_broken_build_is_told_as_one(
@@ -461,4 +461,6 @@ def test_a_torch_that_does_not_say_what_it_is_is_a_doubt(
 
 
 def test_the_torch_of_this_installation_says_what_it_is():
-    assert torch_build(torch_folder()).version == metadata.version("torch")
+    named, _, _ = metadata.version("torch").partition("+")  # a wheel may leave its build out there
+
+    assert torch_build(torch_folder()).version.partition("+")[0] == named

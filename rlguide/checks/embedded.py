@@ -1,24 +1,34 @@
 """What the embedded engine needs: the processor or one GPU, and the packages beside rlguide."""
 
-import importlib.util
 import sys
 from functools import partial
 from pathlib import Path
 
-from rlguide.asking import Finding, Question
+from rlguide.asking import Finding, Question, once
 from rlguide.checks import hardware
 from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
-from rlguide.import_trial import ImportTrial, slowness
+from rlguide.import_trial import ImportTrial, accepted_versions, is_there, slowness
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
-IMPORTS = (("torch", "transformers", "trl"), ("datasets", "verifiers", "reverse_text"))
-"""Packages to import, one child process a group: two take half the time on two cores."""
-FOR_GPUS = ("vllm", "flash_attn")
-"""Used on a GPU where they are installed."""
+IMPORTS = (
+    (
+        "torch",
+        "transformers:AutoModelForCausalLM,AutoTokenizer,PrinterCallback,TrainerCallback",
+        "trl:GRPOConfig,GRPOTrainer",
+        *("accelerate", "safetensors", "tokenizers"),
+    ),
+    ("datasets", "verifiers:Rubric,State,load_environment", "reverse_text"),
+)
+"""What training and evaluation load, one child process a group: two take half the time on two cores. Only what is named
+is looked up: to load TRL's trainer takes 1.6 s more, so that a fault inside it is found by a run."""
+SERVER = ("fastapi", "uvicorn")
+"""Those of transformers' server, for evaluations."""
+BESIDE = ("peft", "trackio", "mlflow", "wandb")
+"""TRL's trainer imports them where they are installed, wanted or not; and vLLM, which takes long."""
 PACKAGES_GIB = 2.0
 OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
 """Where the environment is in a checkout, and where in an installation; others are called like it."""
@@ -30,10 +40,14 @@ def needs(about: About) -> Needs:
     venv = Room("venv-disk", "the virtual environment", lambda: Path(sys.prefix),
                 lambda: PACKAGES_GIB if ENGINES["trl"].missing(config) else 0,
                 why_none="nothing is written: its packages are installed")  # fmt: skip
-    trials = [ImportTrial(modules, homes=OURS) for modules in IMPORTS]
-    beside = [ImportTrial([name]) for name in FOR_GPUS if importlib.util.find_spec(name)]
-    tracking = [ImportTrial(["wandb"])] if config.wandb.mode == "offline" else []  # online, W&B is asked with it
-    imported = [*packages([*trials, *tracking]), *packages(beside, partial(_without_gpu, about))]
+    accepted = once(accepted_versions)
+    trials = [ImportTrial(modules, homes=OURS, accepted=accepted) for modules in IMPORTS]
+    tracking = {"wandb"} if config.wandb.mode == "offline" else set()
+    beside = [name for name in BESIDE if name in tracking or is_there(name)]
+    trials.append(ImportTrial([*SERVER, *beside], accepted=accepted))
+    trials += [ImportTrial(["vllm"], accepted=accepted)] if is_there("vllm") else []
+    for_gpus = [ImportTrial(["flash_attn"], accepted=accepted)] if is_there("flash_attn") else []
+    imported = [*packages(trials), *packages(for_gpus, partial(_without_gpu, about))]
     return Needs(questions(about, venv, [*_hardware(about), *imported]), lambda: slowness(trials[0]))
 
 

@@ -3,7 +3,6 @@
 It plans; `rlguide.programs.train_trl` does the work.
 """
 
-import importlib.util
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -23,6 +22,8 @@ from rlguide.environ import HOST
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError
 from rlguide.gpus import cuda_name, free_gpus
+from rlguide.import_trial import is_there
+from rlguide.paths import install_command
 from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process, Status
 from rlguide.torch_build import look_at_build, too_old, torch_build, torch_folder
 
@@ -57,10 +58,8 @@ class Trl:
     name = "trl"
 
     def missing(self, config: RunConfig) -> str | None:
-        absent = [module for module in NEEDS if importlib.util.find_spec(module) is None]
-        if not absent:
-            return None
-        return f"not installed: {', '.join(absent)}; install with: {sys.executable} -m pip install 'rlguide[local]'"
+        absent = [module for module in NEEDS if not is_there(module)]
+        return f"not installed: {', '.join(absent)}; install with: {install_command()}" if absent else None
 
     def require_ready(self, plan: Plan) -> None:
         """Nothing: the trainer is a child of this very Python, and its imports take as long as a look at them."""
@@ -165,13 +164,13 @@ def _hardware(gpu: Gpu | None, cores: int) -> dict[str, Any]:
     if gpu is None:
         return {"threads": cores, "gpus": (), "precision": "float32", "attention": "sdpa", "vllm": False}
     modern = (gpu.compute_capability or (0, 0)) >= MODERN
-    flash = modern and importlib.util.find_spec("flash_attn") is not None
+    flash = modern and is_there("flash_attn")
     return {
         "threads": cores,
         "gpus": (cuda_name(gpu),),
         "precision": "bfloat16" if modern else "float32",
         "attention": "flash_attention_2" if flash else "sdpa",
-        "vllm": importlib.util.find_spec("vllm") is not None,
+        "vllm": is_there("vllm"),
     }
 
 
@@ -233,7 +232,7 @@ def server(kind: Literal["transformers", "vllm"], policy: str, port: int, seed: 
 
 def local_tools(gpus: tuple[int | str, ...] = ()) -> Tools:
     """The programs of this very Python: vLLM on a GPU where it is installed, else transformers."""
-    kind = "vllm" if gpus and importlib.util.find_spec("vllm") else "transformers"
+    kind = "vllm" if gpus and is_there("vllm") else "transformers"
     device = "auto" if gpus else "cpu"
     return Tools(
         server=partial(server, kind, device=device),

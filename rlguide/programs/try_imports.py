@@ -1,6 +1,8 @@
 """Imports the modules named on the command line and prints one line of JSON about each, before and after.
 
-    python -P try_imports.py torch trl
+    python -P try_imports.py torch trl:GRPOConfig,GRPOTrainer
+
+What stands behind a colon must be in the module, by its own list where it loads its parts late.
 
 Run by file name, so that an interpreter without rlguide can be asked too; needs nothing but the standard library.
 A crash while importing is the answer, not an accident: the line that is missing names the module.
@@ -22,18 +24,21 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what libraries print while they load is no answer
     os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1")  # no CUDA context, no network
     gc.disable()  # hardly anything that is made while importing is garbage: a fifth of the time
-    for name in sys.argv[1:]:
-        print(json.dumps({"module": name}), file=answers)
-        print(json.dumps({"module": name} | attempt(name)), file=answers)
+    for argument in sys.argv[1:]:
+        name, _, parts = argument.partition(":")
+        begun = {"module": name, "origin": origin(name.partition(".")[0])}  # also of what then crashes
+        print(json.dumps(begun), file=answers)
+        print(json.dumps(begun | attempt(name, parts.split(",") if parts else [])), file=answers)
     os._exit(0)  # all is said; taking torch down takes time too
 
 
-def attempt(name: str) -> dict[str, object]:
+def attempt(name: str, parts: list[str]) -> dict[str, object]:
     started = time.monotonic()
     try:
         module = importlib.import_module(name)
+        absent = {*parts} - {*dir(module)} if parts else ()
     except BaseException as error:  # whatever a broken package raises, SystemExit included, is what was asked for
-        return {"error": f"{type(error).__name__}: {error}", "origin": origin(name)}
+        return {"error": f"{type(error).__name__}: {error}"}
     seconds = round(time.monotonic() - started, 2)
     answer = {
         "version": str(getattr(module, "__version__", "")),
@@ -41,6 +46,8 @@ def attempt(name: str) -> dict[str, object]:
         "folders": [*map(str, getattr(module, "__path__", ()))],
         "seconds": seconds,
     }
+    if absent:
+        return {"error": f"{name} {answer['version']} has no {', '.join(sorted(absent))}"}
     return answer | ({"work_s": work_s(module)} if name == "torch" else {})
 
 
@@ -48,7 +55,7 @@ def origin(name: str) -> str | None:
     """The file that was to be imported, where there is one."""
     try:
         found = importlib.util.find_spec(name)
-    except Exception:  # for a part of a package that is broken, its packages are imported again
+    except Exception:  # a finder of somebody else's
         return None
     return found and found.origin
 

@@ -1,0 +1,65 @@
+"""The trial of imports asks for what the training program uses, in the versions that the project declares."""
+
+import ast
+import sys
+import tomllib
+import types
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from rlguide.checks.embedded import IMPORTS
+from rlguide.import_trial import accepted_versions, is_there
+from rlguide.paths import PACKAGE, install_command
+
+LIBRARIES = {"trl", "transformers", "verifiers"}
+
+
+def used(path: Path) -> dict[str, set[str]]:
+    """What a program takes from each of the libraries, annotations included."""
+    found = defaultdict(set)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module in LIBRARIES:
+            found[node.module] |= {alias.name for alias in node.names}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in LIBRARIES:
+            found[node.value.id].add(node.attr)
+    return found
+
+
+def test_everything_is_asked_for_that_the_training_program_takes_from_its_libraries():
+    asked = dict(name.partition(":")[::2] for group in IMPORTS for name in group if ":" in name)
+    programs = [used(PACKAGE / "programs" / f"{name}.py") for name in ("train_trl", "trainer_parts")]
+
+    for library in LIBRARIES:
+        taken = set().union(*(program[library] for program in programs)) - {"logging"}  # a module of transformers
+        assert {*asked[library].split(",")} == taken
+
+
+def test_the_versions_that_are_accepted_are_those_of_the_project():
+    extras = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    local = {one.name: one.specifier for one in map(Requirement, extras["local"])}
+
+    accepted = accepted_versions()
+
+    assert local.items() <= accepted.items()
+    assert "vllm" in accepted
+
+
+def test_a_module_is_there_when_an_import_finds_it_whatever_it_says_of_itself(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "put_here", types.ModuleType("put_here"))
+
+    assert is_there("put_here")
+    assert is_there("json")
+    assert not is_there("no_such_module")
+
+
+def test_in_the_projects_own_virtual_environment_make_installs_the_versions_that_were_tried(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(sys, "prefix", str(PACKAGE.parent / ".venv"))
+    assert install_command() == f"make -C {PACKAGE.parent} -B install"
+
+    monkeypatch.setattr(sys, "prefix", "/usr")
+    assert install_command("wandb") == f"{sys.executable} -m pip install 'rlguide[wandb]'"
