@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import psutil
 
-from rlguide.process import MARK, find, identity_from, lives
+from rlguide.process import MARK, find, identity_of, lives
 from rlguide.records import ProcessIdentity
 
 POLL_S = 0.1
@@ -19,25 +19,6 @@ ORPHAN_GRACE_S = 5.0
 """Seconds for processes whose parent is already gone: nobody is left whose work they could finish."""
 KILL_LIMIT_S = 10.0
 """Seconds after the first SIGKILL until a process counts as one that cannot be killed."""
-FIRST_LOOK_S = 0.5
-LOOKING_SHARE = 0.002
-"""Part of a core that a lookout may use; a look at all processes takes a few milliseconds where there are hundreds."""
-
-
-class Lookout:
-    """Knows everything below this process, looked up anew only so often that it takes a small share of a core."""
-
-    def __init__(self) -> None:
-        self._due = time.monotonic() + FIRST_LOOK_S
-        self._seen: set[psutil.Process] = set()
-
-    def look(self) -> set[psutil.Process]:
-        """All of them, and those seen earlier that are no longer below it."""
-        if time.monotonic() >= self._due:
-            began = time.process_time()
-            self._seen = {*psutil.Process().children(recursive=True), *filter(lives, self._seen)}
-            self._due = time.monotonic() + (time.process_time() - began) / LOOKING_SHARE
-        return self._seen
 
 
 def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
@@ -78,11 +59,10 @@ def end_tree(
     *,
     grace_s: float,
     mark: str | None = None,
-    also: Iterable[psutil.Process] = (),
     at_once: bool = False,
     while_waiting: Callable[[], object] | None = None,
 ) -> tuple[ProcessIdentity, ...]:
-    """End `roots`, all their descendants, every process that carries `mark`, and `also` those, seen by this process.
+    """End `roots`, all their descendants, and every process that carries `mark`.
 
     The roots get SIGTERM and `grace_s` seconds, in which they look after their own children, or, with `at_once`, the
     children are told together with them. What then remains gets SIGTERM and a short while, then SIGKILL. The tree is
@@ -90,7 +70,7 @@ def end_tree(
     nor carries the mark is left alone, whoever named it. This process itself may be a root: its descendants end, it
     does not. `while_waiting` is called at every look. Returns those that could not be killed within `KILL_LIMIT_S`.
     """
-    family = _Family(roots, also, mark, while_waiting or (lambda: None))
+    family = _Family(roots, mark, while_waiting or (lambda: None))
     if not family.living(search=True):
         return ()
     family.signal(signal.SIGTERM, family.living() if at_once else family.heads)
@@ -99,7 +79,7 @@ def end_tree(
         family.wait(lambda: not family.signal(signal.SIGTERM, family.living(search=True)), orphans_s)
     # Nobody at two looks in a row: one look misses a process that begins while its parent ends.
     family.wait(lambda: not (family.kill() or family.kill()), KILL_LIMIT_S)
-    return tuple(identity_from(process) for process in family.living(search=True))
+    return tuple(filter(None, (identity_of(process.pid) for process in family.living(search=True))))
 
 
 class _Family:
@@ -108,13 +88,7 @@ class _Family:
     Whoever this process descends from is never among them: the shell of the reader, whatever a record says.
     """
 
-    def __init__(
-        self,
-        roots: Iterable[ProcessIdentity],
-        also: Iterable[psutil.Process],
-        mark: str | None,
-        while_waiting: Callable[[], object],
-    ):
+    def __init__(self, roots: Iterable[ProcessIdentity], mark: str | None, while_waiting: Callable[[], object]):
         me = psutil.Process()
         self._spared = {me.pid, *(parent.pid for parent in me.parents())}
         ours = {me} | descendants([me]) | (marked(mark) if mark else set())
@@ -122,7 +96,7 @@ class _Family:
         self.heads = {process for process in self._roots if process.pid not in self._spared}
         self._mark = mark
         self._while_waiting = while_waiting
-        self._known = self.heads | set(also)
+        self._known = set(self.heads)
         self._signalled: set[psutil.Process] = set()
 
     def living(self, *, search: bool = False) -> set[psutil.Process]:
@@ -133,11 +107,9 @@ class _Family:
         self._known = {process for process in self._known if process.pid not in self._spared and lives(process)}
         return set(self._known)
 
-    def signal(
-        self, number: signal.Signals, processes: set[psutil.Process], *, again: bool = False
-    ) -> set[psutil.Process]:
-        """Signal each of them, once unless `again`, and wake it: a suspended one would not see it. Returns them all."""
-        for process in processes if again else processes - self._signalled:
+    def signal(self, number: signal.Signals, processes: set[psutil.Process]) -> set[psutil.Process]:
+        """Signal each of them once, and wake it: a suspended one would not see it. Returns them all."""
+        for process in processes - self._signalled:
             try:
                 process.send_signal(number)
                 process.send_signal(signal.SIGCONT)
@@ -148,7 +120,8 @@ class _Family:
 
     def kill(self) -> set[psutil.Process]:
         """Kill whoever is found; returns them."""
-        return self.signal(signal.SIGKILL, self.living(search=True), again=True)
+        self._signalled.clear()
+        return self.signal(signal.SIGKILL, self.living(search=True))
 
     def wait(self, done: Callable[[], bool], limit_s: float) -> bool:
         deadline = time.monotonic() + limit_s

@@ -36,15 +36,14 @@ def is_alive(identity: ProcessIdentity) -> bool:
 
 def find(identity: ProcessIdentity) -> psutil.Process | None:
     """Exactly that process, when it still runs here."""
-    now = identity_of(identity.pid)
-    if now is None or (now.host, now.boot_id) != (identity.host, identity.boot_id):
-        return None
-    if abs(now.start_time - identity.start_time) > START_TOLERANCE_S:
-        return None
     try:
-        return psutil.Process(identity.pid)
-    except psutil.NoSuchProcess:
+        process = psutil.Process(identity.pid)
+        now = identity_from(process)
+    except (psutil.NoSuchProcess, ValueError):
         return None
+    is_here = (now.host, now.boot_id) == (identity.host, identity.boot_id)
+    is_it = is_here and abs(now.start_time - identity.start_time) <= START_TOLERANCE_S
+    return process if is_it and lives(process) else None
 
 
 def identity_from(process: psutil.Process) -> ProcessIdentity:

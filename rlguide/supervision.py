@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.errors import RlguideError
-from rlguide.family import Lookout, end_tree
+from rlguide.family import end_tree
 from rlguide.files import exists, free_bytes, open_file, remove_file
 from rlguide.following import Follower
 from rlguide.paths import RunFiles
@@ -68,7 +68,6 @@ class Supervisor:
         self._complete_since: float | None = None
         self._written_at = 0.0
         self._complaint: str | None = None
-        self._lookout = Lookout()
 
     def run(self, refused: RlguideError | None = None) -> State:
         """Live through the attempt; returns how it ended, with nothing of it alive any more.
@@ -149,7 +148,6 @@ class Supervisor:
         if self._is_complete() and self._complete_since is None:
             self._complete_since = time.monotonic()
         self._show_life()
-        self._lookout.look()
         reap_orphans(self._children.values())
 
     def _note_step(self, step: StepRecord) -> None:
@@ -223,14 +221,7 @@ class Supervisor:
         failed = ending.state is State.FAILED
         grace_s = min(self._plan.grace_s, FAILURE_GRACE_S) if failed else self._plan.grace_s
         roots = [own_identity(), *(status.identity for status in self._record.components if status.identity)]
-        left = end_tree(
-            roots,
-            grace_s=grace_s,
-            mark=self._record.mark,
-            also=self._lookout.look(),
-            at_once=failed,
-            while_waiting=self._look_on,
-        )
+        left = end_tree(roots, grace_s=grace_s, mark=self._record.mark, at_once=failed, while_waiting=self._look_on)
         self._look_on(last=True)
         if ending.state is State.STOPPED and self._is_complete():
             ending = Ending(State.SUCCEEDED, "the last step was done when it was asked to stop")

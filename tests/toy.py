@@ -63,8 +63,8 @@ def toy_plan(
 
 
 FOREVER = {"stop_steps_at": 2}
-HIDDEN = "orphan, forgets the mark" if sys.platform == "linux" else "own session, forgets the mark"
-"""A child that is found neither below the engine nor by its mark; only a subreaper sees such an orphan at all."""
+HIDDEN = "orphan, forgets the mark" if sys.platform == "linux" else "own session"
+"""A child that is found neither below the engine nor by its mark; only a subreaper, on Linux, sees such an orphan."""
 WHOLE = (str(ENGINE / "checkpoints" / "step_{step}" / "whole"),)
 """Markers of the toy's checkpoints, for a layout that has them."""
 LAUNCHER = ENGINE / "logs" / "launcher.log"
