@@ -25,7 +25,7 @@ BLOCK_BYTES, OVERLAP_BYTES = 2**22, 2**16
 ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Control sequences of ECMA-48: colours and cursor movements, window titles, single-character ones."""
 SPACES, FRAME = b" \t\r\n\v\f\0", "│".encode()
-BETWEEN = b"(?:%b|[%b]|%b)*" % (ANSI.pattern, SPACES, FRAME)
+BETWEEN = b"(?:%b|[%b]++|%b)*+" % (ANSI.pattern, SPACES, FRAME)
 """What may stand between two letters of a secret that was printed in pieces."""
 Secrets = list[tuple[str, str]]
 Instead = Callable[[bytes, re.Match[bytes]], bytes]
