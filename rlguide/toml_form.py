@@ -7,14 +7,15 @@ from typing import Any
 
 import tomlkit
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from rlguide.view.written import as_toml
 
 
 def explained_toml(settings: BaseModel) -> str:
     """All of `settings`, each under a comment that explains it; what is not set is a comment itself."""
-    return tomlkit.dumps(_filled(tomlkit.document(), settings, explain=True))
+    document = tomlkit.document()
+    _fill(document, settings, explain=True)
+    return tomlkit.dumps(document)
 
 
 def edited_toml(text: str, settings: BaseModel) -> str:
@@ -22,48 +23,27 @@ def edited_toml(text: str, settings: BaseModel) -> str:
 
     Raises what tomlkit does. TOML can be written in many ways, not all of which survive: look at what comes back.
     """
-    return tomlkit.dumps(_filled(tomlkit.parse(text), settings, explain=False))
+    document = tomlkit.parse(text)
+    _fill(document, settings, explain=False)
+    return tomlkit.dumps(document)
 
 
-def _filled(table: Any, settings: BaseModel, *, explain: bool) -> Any:
-    """A tomlkit table with the fields of `settings` put into it."""
+def _fill(table: Any, settings: BaseModel, *, explain: bool) -> None:
+    """Put the fields of `settings` into a tomlkit table."""
     for name, field in type(settings).model_fields.items():
         value = getattr(settings, name)
-        if value is None:
-            table.pop(name, None)
-            if explain:
-                _explain(table, field)
-                table.add(tomlkit.comment(f"{name} = {as_toml(field.examples[0])}"))
-        elif isinstance(value, BaseModel):
+        if isinstance(value, BaseModel):
             if name in table or explain or value.model_dump(exclude_none=True):
-                _filled(table.setdefault(name, tomlkit.table()), value, explain=explain)
-        elif name not in table or not _says(table[name], value):
-            if explain:
-                _explain(table, field)
-            table[name] = _item(value, explain=explain)
-    return table
-
-
-def _explain(table: Any, field: FieldInfo) -> None:
-    if field.description:
-        table.add(tomlkit.comment(field.description.replace("\n", " ")))
-
-
-def _item(value: Any, *, explain: bool) -> Any:
-    """A value as tomlkit has it; a list of tables with their own explanations."""
-    if not _holds_tables(value):
-        return tomlkit.item(value)
-    tables = tomlkit.aot()
-    for settings in value:
-        tables.append(_filled(tomlkit.table(), settings, explain=explain))
-    return tables
-
-
-def _says(held: Any, value: Any) -> bool:
-    """True when what stands in the file is `value`."""
-    there = held.unwrap()
-    return value == ([type(value[0]).model_validate(table) for table in there] if _holds_tables(value) else there)
-
-
-def _holds_tables(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], BaseModel)
+                _fill(table.setdefault(name, tomlkit.table()), value, explain=explain)
+        elif isinstance(value, list) and isinstance(value[0], BaseModel):
+            for inner, each in zip(table.setdefault(name, [{} for _ in value]), value, strict=True):
+                _fill(inner, each, explain=explain)
+        else:
+            if explain and field.description:
+                table.add(tomlkit.comment(field.description.replace("\n", " ")))
+            if value is None and explain:
+                table.add(tomlkit.comment(f"{name} = {as_toml(field.examples[0])}"))
+            elif value is None:
+                table.pop(name, None)
+            elif name not in table or table[name] != value:
+                table[name] = tomlkit.item(value)
