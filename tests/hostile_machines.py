@@ -500,6 +500,36 @@ def limited(why: str, status: Status, said: str, check: str, **files: str) -> Ca
     return Case("cores and memory", why, check, status, said, lambda w: w.limits(named))
 
 
+SMALL_GPU = {"total": 8 * GIB, "free": 8 * GIB}
+
+
+def sized(
+    why: str, check: str, status: Status, said: str, build: Callable[[World], object], name: str = "", **more: str
+) -> Case:
+    """A policy of a billion weights in a folder, or another one."""
+
+    def whole(world: World) -> None:
+        for file, content in (WHOLE | {WEIGHTS: weights(number=10**9)}).items():
+            world.file(f"large/{file}", content)
+        world.configure(model__name=name or str(world.folder / "large"))
+        build(world)
+
+    return Case("sizes", why, check, status, said, whole, **more)
+
+
+def in_3_gib(world: World) -> None:
+    world.limits({"memory.max": str(3 * GIB), "memory.current": "0"})
+
+
+def weights(cut: int = 0, number: int = 4) -> bytes:
+    """A file of weights, of which it names so many."""
+    header = json.dumps({"w": {"dtype": "F32", "shape": [number], "data_offsets": [0, 16]}}).encode()
+    return (struct.pack("<Q", len(header)) + header + bytes(16))[: -cut or None]
+
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+WHOLE = {"config.json": '{"model_type": "qwen3"}', "tokenizer.json": "{}", WEIGHTS: weights()}
+
 CORES = (
     Case("cores and memory", "one core by affinity", "cores", WARN, "1", lambda w: w.one_core()),
     limited("one core by quota", WARN, "1", "cores", cpu_max="100000 100000"),
@@ -507,6 +537,97 @@ CORES = (
     limited("rubbish for a quota", PASS, "", "cores", cpu_max="\x00 lots"),
     limited("too little memory by limit", FAIL, "1.0 GiB available", "memory", memory_max=str(GIB), memory_current="0"),
     limited("used up", FAIL, "0.0 GiB available", "memory", memory_max=str(GIB), memory_current=str(2 * GIB)),
+    Case(
+        "cores and memory",
+        "a limit of addresses",
+        "memory",
+        FAIL,
+        "a program may address 2.3 GiB, and training takes 3.5",
+        lambda w: w.addresses(2_500_000_000),
+        helps="ulimit -v",
+    ),
+    Case(
+        "cores and memory",
+        "a limit of addresses that is large enough",
+        "memory",
+        PASS,
+        "GiB available",
+        lambda w: w.addresses(4_000_000_000),
+    ),
+    sized(
+        "the guide's policy, which is not here, in 3 GiB",
+        "memory",
+        WARN,
+        "takes 11.4 at least, by a guess",
+        lambda w: in_3_gib(w),
+        POLICY,
+    ),
+    sized(
+        "the guide's policy in the cache, in 3 GiB",
+        "memory",
+        FAIL,
+        "takes 17.4 at least",
+        lambda w: [in_3_gib(w), w.cache(WHOLE | {WEIGHTS: weights(number=10**9)})],
+        POLICY,
+    ),
+    sized("a policy in a folder, in 3 GiB", "memory", FAIL, "takes 17.4 at least", lambda w: in_3_gib(w)),
+    sized(
+        "the same on a GPU, through which only its weights pass",
+        "memory",
+        FAIL,
+        "takes 6.2 at least",
+        lambda w: [in_3_gib(w), w.nvml(H100)],
+    ),
+    *(
+        sized(
+            f"a policy that tells nonsense of its size: {number}",
+            "memory",
+            WARN,
+            "11.4 at least, by a guess",
+            lambda w, number=number: [in_3_gib(w), w.file(f"large/{WEIGHTS}", weights(number=number))],
+        )
+        for number in (float("inf"), float("nan"), "many", None, [1])
+    ),
+    sized("the same on a GPU", "gpus", PASS, "a run takes 0", lambda w: w.nvml(H100)),
+    sized(
+        "the same on a GPU of 8 GiB",
+        "gpus",
+        FAIL,
+        "0 has 8.0 GiB free, and training this policy takes 14.9 at least",
+        lambda w: w.nvml(H100 | SMALL_GPU),
+    ),
+    sized(
+        "the same on a GPU of 8 GiB of which somebody has a part",
+        "gpus",
+        WARN,
+        "is not free for certain",
+        lambda w: [w.nvml(H100 | SMALL_GPU | {"pids": [2**22 + 1]}), w.configure(gpus=[0])],
+    ),
+    sized(
+        "the same, with the tiny policy",
+        "gpus",
+        PASS,
+        "a run takes 0",
+        lambda w: w.nvml(H100 | SMALL_GPU),
+        "tiny-qwen3",
+    ),
+    sized(
+        "the guide's policy on a slice of 1 GiB",
+        "gpus",
+        WARN,
+        "MIG-1 has 1.0 GiB free, and training this policy takes 8.9",
+        lambda w: w.nvml(H100 | {"slices": [PART | {"total": GIB, "free": GIB}]}),
+        POLICY,
+    ),
+    sized(
+        "prime-rl on two GPUs of 8 GiB",
+        "gpus",
+        WARN,
+        "1 has 8.0 GiB free, and training this policy takes 8.9",
+        lambda w: w.nvml(H100 | SMALL_GPU, OTHER | SMALL_GPU),
+        POLICY,
+        engine="prime-rl",
+    ),
     limited("rubbish for a limit", PASS, "GiB available", "memory", memory_max="much"),
 )
 
@@ -544,13 +665,6 @@ CHECKOUT = (
 )  # fmt: skip
 
 
-def weights(cut: int = 0) -> bytes:
-    header = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
-    return (struct.pack("<Q", len(header)) + header + bytes(16))[: -cut or None]
-
-
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-WHOLE = {"config.json": '{"model_type": "qwen3"}', "tokenizer.json": "{}", WEIGHTS: weights()}
 SHARDED = {INDEX: '{"weight_map": {"w": "model.safetensors", "v": "model-2.safetensors"}}'}
 
 

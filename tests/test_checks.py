@@ -12,8 +12,8 @@ from fake_torch import FOR_CUDA_12_8, torch_says
 
 from rlguide import gpus, import_trial
 from rlguide.asking import Finding, Question, ask, once
-from rlguide.checks import check_machine, hardware, hub, require
-from rlguide.config import RunConfig, load_config
+from rlguide.checks import check_machine, hardware, hub, memory, require
+from rlguide.config import TINY, RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import TINY_POLICY, install_command
@@ -322,8 +322,8 @@ def machine(**changes: object) -> Machine:
     [
         (hardware.look_at_cores(machine()), PASS),
         (hardware.look_at_cores(machine(cores=1)), WARN),
-        (hardware.look_at_memory(machine()), PASS),
-        (hardware.look_at_memory(machine(memory_gib=1.0)), FAIL),
+        (memory.look_at_memory(machine(), TINY, on_gpu=False), PASS),
+        (memory.look_at_memory(machine(memory_gib=1.0), TINY, on_gpu=False), FAIL),
         (hardware.look_at_gpus(machine(), RunConfig()), PASS),
         (hardware.look_at_gpus(machine(gpus=(Gpu(index=0, name="X"),)), RunConfig()), WARN),
         (hardware.look_at_gpus(machine(gpu_problem="nvidia-smi did not answer"), RunConfig()), WARN),

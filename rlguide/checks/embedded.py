@@ -8,6 +8,8 @@ from rlguide.asking import Finding, Question, once
 from rlguide.checks import hardware
 from rlguide.checks.common import About, Needs, of_the_machine, packages, questions
 from rlguide.checks.disk import Room
+from rlguide.checks.memory import TINY_GIB, look_at_memory
+from rlguide.config import TINY
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
 from rlguide.import_trial import ImportTrial, accepted_versions, is_there, slowness
@@ -52,11 +54,13 @@ def needs(about: About) -> Needs:
 
 
 def _hardware(about: About) -> list[Question]:
-    memory, config = f"{hardware.TRAINING_MEMORY_GIB} GiB available", about.config
+    config = about.config
+    wanted = f"{TINY_GIB} GiB available" + ("" if config.model.name == TINY else ", and 16 bytes for every weight")
     no_processor = Finding(Status.PASS, "not needed: a run takes a GPU")
     return [
         of_the_machine("cores", "processor cores", "2 or more", about, hardware.look_at_cores),
-        of_the_machine("memory", "memory", memory, about, hardware.look_at_memory),
+        of_the_machine("memory", "memory", wanted, about,
+                       lambda machine: look_at_memory(machine, config.model.name, on_gpu=_takes_gpu(about))),
         of_the_machine("processor", "processor for training", "not in use by another run", about,
                        lambda _: no_processor if _takes_gpu(about) else hardware.look_at_slot()),
         of_the_machine("gpus", "GPUs", "none needed; one that is free is used", about,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlguide.asking import Finding
+from rlguide.checks.memory import too_small
 from rlguide.config import RunConfig
 from rlguide.engines.prime_rl import ROLES, choose_gpus
 from rlguide.engines.trl import choose_gpu
@@ -13,8 +14,6 @@ from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import INSTALL, look_at_build, torch_build, torch_folder
 
-TRAINING_MEMORY_GIB = 2.5
-"""A run of the tiny policy with its evaluation needs so much."""
 LOOK_S = 0.5
 """Another doctor may be looking at the same moment."""
 
@@ -22,11 +21,6 @@ LOOK_S = 0.5
 def look_at_cores(machine: Machine) -> Finding:
     status = Status.PASS if machine.cores >= 2 else Status.WARN
     return Finding(status, str(machine.cores), "training works but takes twice as long; give this machine more cores")
-
-
-def look_at_memory(machine: Machine) -> Finding:
-    status = Status.PASS if machine.memory_gib >= TRAINING_MEMORY_GIB else Status.FAIL
-    return Finding(status, f"{machine.memory_gib:.1f} GiB available", "close other programs, or raise the memory limit")
 
 
 def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
@@ -40,11 +34,8 @@ def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
         return Finding(Status.WARN, f"unknown: {machine.gpu_problem}", machine.gpu_fix)
     if machine.gpu_notice:
         return Finding(Status.WARN, f"{told} ({machine.gpu_notice})", machine.gpu_fix)
-    if choice.gpu and choice.gpu.is_free:
-        return Finding(Status.PASS, f"{told}: a run takes {cuda_name(choice.gpu)}")
     if choice.gpu:
-        fix = "wait, end what is yours on it, or leave gpus out to choose"
-        return Finding(Status.WARN, f"{told}: {cuda_name(choice.gpu)} is not free for certain", fix)
+        return _judged([choice.gpu], f"{told}: a run takes {cuda_name(choice.gpu)}", config.model.name)
     if choice.refused:
         status = Status.WARN if choice.refused.status is Status.WARN else Status.PASS  # the driver's check tells more
         return Finding(status, f"{told}: a run takes none, because {choice.refused.seen}", choice.refused.fix)
@@ -65,10 +56,17 @@ def look_at_two_gpus(machine: Machine, config: RunConfig) -> Finding:
         seen = f"unknown: {machine.gpu_problem}" if machine.gpu_problem else told
         return Finding(Status.FAIL, f"{seen}; {error.message}" if machine.gpus else seen, error.hint)
     shared = f"{told}: " + ", ".join(f"{role} on {gpu.index}" for role, gpu in zip(ROLES, taken, strict=True))
-    if busy := [gpu.index for gpu in taken if not gpu.is_free]:
+    found = _judged(taken, shared, config.model.name)
+    return Finding(Status.WARN, shared, machine.gpu_fix) if machine.gpu_notice and not found.fix else found
+
+
+def _judged(taken: Sequence[Gpu], seen: str, policy: str) -> Finding:
+    """Whether those that a run takes are free, and the last of them, which trains, is large enough."""
+    if busy := [gpu for gpu in taken if not gpu.is_free]:
         fix = "wait, end what is yours on it, or leave gpus out to choose"
-        return Finding(Status.WARN, f"{shared}; {busy[0]} is not free for certain", fix)
-    return Finding(Status.WARN if machine.gpu_notice else Status.PASS, shared, machine.gpu_fix)
+        return Finding(Status.WARN, f"{seen}; {cuda_name(busy[0])} is not free for certain", fix)
+    small = too_small(taken[-1], policy)
+    return small._replace(seen=f"{seen}; {small.seen}") if small else Finding(Status.PASS, seen)
 
 
 def gpus_text(gpus: Sequence[Gpu]) -> str:

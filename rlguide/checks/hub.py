@@ -66,6 +66,8 @@ class Cached(NamedTuple):
 
     is_whole: bool
     told: str
+    folder: Path | None = None
+    """Of the whole one."""
 
 
 def is_on_hub(policy: str) -> bool:
@@ -136,7 +138,7 @@ def cached(policy: str) -> Cached:
         return Cached(False, f"{part}: {begun} downloads were cut off" if begun else ABSENT)
     except OSError as error:
         return Cached(False, f"unknown how much of it is in the cache: {error}")
-    return Cached(False, f"{part}: {problem}") if problem else Cached(True, f"whole in {snapshot}")
+    return Cached(False, f"{part}: {problem}") if problem else Cached(True, f"whole in {snapshot}", snapshot)
 
 
 def weights_gib(policy: str, on_hub_gib: float) -> float:

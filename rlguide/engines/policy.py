@@ -5,7 +5,9 @@ Loads no model: a folder that passes may still be refused by the engine.
 
 import json
 import os
+from math import prod
 from pathlib import Path
+from typing import Any
 
 from rlguide.config import TINY
 from rlguide.errors import ConfigError
@@ -74,12 +76,26 @@ def is_whole(weights: Path) -> bool:
     """
     try:
         size = weights.stat().st_size
-        with open_file(weights) as handle:
-            if weights.suffix != ".safetensors":
-                return size > 0
-            length = int.from_bytes(handle.read(8), "little")
-            tensors = json.loads(handle.read(min(length, size)))
-        ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+        if weights.suffix != ".safetensors":
+            return size > 0
+        begin, tensors = _tensors(weights)
+        return size == begin + max((tensor["data_offsets"][1] for tensor in tensors), default=0)
     except (OSError, *ODD_JSON):
         return False
-    return size == 8 + length + max(ends, default=0)
+
+
+def number_of_weights(folder: Path) -> int | None:
+    """How many weights a model in safetensors files has, as their headers say; `None` where they do not."""
+    try:
+        shapes = [tensor["shape"] for path in folder.glob("*.safetensors") for tensor in _tensors(path)[1]]
+        return int(sum(map(prod, shapes))) or None
+    except (OSError, OverflowError, *ODD_JSON):
+        return None
+
+
+def _tensors(weights: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Where the data of a safetensors file begin, and what its header says of each tensor."""
+    with open_file(weights) as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        header = json.loads(handle.read(min(length, weights.stat().st_size)))
+    return 8 + length, [tensor for name, tensor in header.items() if name != "__metadata__"]
