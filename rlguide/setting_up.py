@@ -13,7 +13,7 @@ Checkout = Annotated[Path | None, typer.Option(metavar="DIR", help="prime-rl's f
 
 
 def install(
-    engine: Annotated[str, typer.Option(help="prime-rl; auto or trl: look at the embedded engine.")] = "auto",
+    engine: Annotated[str, typer.Option(help="prime-rl; auto or trl: look at what trl needs.")] = "auto",
     checkout: Checkout = None,
     wheel: Annotated[str | None, typer.Option(help="Address or file of the environment's wheel.")] = None,
     policy: Annotated[str | None, typer.Option(help="Policy to download, instead of the run guide's.")] = None,

@@ -50,7 +50,7 @@ def _acquire(lock: FileLock, holder: Path, wait_s: float) -> None:
     try:
         lock.acquire(timeout=wait_s)
     except Timeout:
-        hint = "wait until it ends, or stop it, then try again: two at once nearly stop each other on one processor"
+        hint = "wait until it ends, or stop it if it is yours: two at once nearly stop each other on one processor"
         raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from None
 
 
