@@ -28,7 +28,7 @@ from rlguide import (
     tryout,
 )
 from rlguide.config import load_config, write_config
-from rlguide.console import CANNOT, changes_asked
+from rlguide.console import CANNOT, changes_asked, fitted
 from rlguide.errors import ConfigError, RlguideError
 from rlguide.origin import provenance
 from rlguide.paths import OUTPUTS_RULE, outputs_root
@@ -90,7 +90,7 @@ def doctor(
     except ConfigError as error:  # 1 would mean that it runs here
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(CANNOT) from None
-    plain = text.report_text(report, everything=everything)
+    plain = fitted(text.report_text(report, everything=everything), sys.stdout)
     terminal.show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))
 
@@ -151,7 +151,7 @@ def train(
     if dry_run:
         terminal.show_plan(plan, as_json)
         return
-    print(text.plan_text(plan), file=sys.stderr)
+    print(fitted(text.plan_text(plan), sys.stderr), file=sys.stderr)
     started = run.launch(plan)
     terminal.follow(started, wait=wait, as_json=as_json and not evaluate)
     if evaluate:

@@ -6,13 +6,15 @@ Knows no command.
 import getpass
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
+import textwrap
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -21,10 +23,14 @@ from rlguide.config import PARAMETERS
 from rlguide.errors import EngineMissing, RlguideError
 from rlguide.files import way_out
 from rlguide.redact import redacted
+from rlguide.view.text import FIX, MARKS
 from rlguide.view.written import as_toml
 
 FAILED = 1
 CANNOT = 2
+COMMAND = re.compile(rf"{FIX}|[\w-]+ starts  ")
+"""Begins a line with a command, which is copied: a line break of ours in it would start the half of it."""
+COLOURS = {"✓": "green", "!": "yellow", "✗": "red", "–": None}
 SIGNALLED = 128
 """By the shells' convention, with the number of the signal."""
 
@@ -80,6 +86,26 @@ def confirmed(question: str) -> None:
     if sys.stdin is None:
         raise typer.BadParameter("nobody can be asked here: give --yes")
     typer.confirm(question, abort=True)
+
+
+def fitted(plain: str, stream: TextIO) -> str:
+    """`plain` for `stream`: on a terminal in lines of its width, and the outcomes of checks marked as in notebooks."""
+    if not stream.isatty():
+        return plain
+    width, signs = shutil.get_terminal_size().columns, "".join(MARKS.values())
+    marks = MARKS if signs.encode(stream.encoding, "ignore").decode(stream.encoding) == signs else {}
+    return "\n".join(_fitted(line, width, marks) for line in plain.splitlines())
+
+
+def _fitted(line: str, width: int, marks: Mapping[str, str]) -> str:
+    mark = marks.get(line[:4]) if line[4:6] == "  " else None
+    if COMMAND.match(line):
+        return "  " * bool(marks and line.startswith(FIX)) + line
+    line = f"{mark} {line}" if mark else line
+    begins = len(re.match(r" *(\S+( \S+)*  +)?", line)[0])  # the words of a row, after its name
+    indent = " " * (begins if begins <= width / 2 else 4)
+    filled = textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return typer.style(mark, fg=COLOURS[mark]) + filled[1:] if mark and "NO_COLOR" not in os.environ else filled
 
 
 def pasteable(text: str) -> str:

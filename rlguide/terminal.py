@@ -6,6 +6,7 @@ import sys
 import typer
 
 from rlguide import progress
+from rlguide.console import fitted
 from rlguide.records import Plan, Record, RunRecord, StoppedBy
 from rlguide.run import Run
 from rlguide.view import text
@@ -19,7 +20,7 @@ def show(record: Record, plain: str, as_json: bool) -> None:
 
 
 def show_plan(plan: Plan, as_json: bool) -> None:
-    show(plan, text.plan_text(plan), as_json)
+    show(plan, fitted(text.plan_text(plan), sys.stdout), as_json)
 
 
 def follow(started: Run, *, wait: bool, as_json: bool) -> None:

@@ -18,9 +18,6 @@ from rlguide.view.letters import CARET, Mark, pieces
 from rlguide.view.metrics import METRICS, Metric, main_metrics, metric_rows
 from rlguide.view.written import component_name, duration, number
 
-MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "–"}
-
-
 # ------------------------------------------------------------------------------------------------- before a run
 
 
@@ -40,7 +37,7 @@ def report_html(report: records.MachineReport) -> Markup:
 
 
 def _checks(checks: Sequence[records.Check], *, caption: str) -> Markup:
-    rows = [(c.title, f"{MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in checks]
+    rows = [(c.title, f"{plain.MARKS[c.status]} {c.status}", c.seen, c.wanted, c.fix or "") for c in checks]
     head = ("check", "result", "seen", "wanted", "what to do")[: 5 if any(c.fix for c in checks) else 4]
     return table([row[: len(head)] for row in rows], caption=caption, head=head)
 

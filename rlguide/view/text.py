@@ -33,6 +33,9 @@ STATES = {
     State.STOPPED: "stopped before its last step",
     State.INTERRUPTED: "interrupted: its supervisor is gone",
 }
+MARKS = {"pass": "✓", "warn": "!", "fail": "✗", "skip": "–"}
+"""Outcome of a check → a sign that says it at a glance; never alone."""
+FIX = "      fix: "
 UNITS = ((86_400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 PLAYED = "played to its end"
 STOPPED = {StoppedBy.USER: "by the user", StoppedBy.TIME_LIMIT: "by the time limit", StoppedBy.SIGNAL: "by a signal"}
@@ -107,7 +110,7 @@ def check_text(check: Check) -> str:
     line = f"{check.status:4}  {check.title}: {check.seen}"
     if check.status is not Status.PASS:
         line += f" (wanted: {check.wanted})"
-    return f"{line}\n      fix: {check.fix}" if check.fix else line
+    return f"{line}\n{FIX}{check.fix}" if check.fix else line
 
 
 def difference_text(rows: Sequence[tuple[str, Any, Any]], *, base: str) -> str:
