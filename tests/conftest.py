@@ -15,7 +15,7 @@ pytest_plugins = ("fault_table",)
 ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (
-    "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation",
+    "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation", "fitted",
     "form", "gpus", "headless", "hostile_machines", "import_cost", "links", "live", "plots",
     "progress", "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "verified_runs", "warm_start",
     "words", "workflows",
