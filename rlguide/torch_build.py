@@ -5,6 +5,7 @@ Read from its files: importing it would take seconds, and may crash.
 
 import ast
 import importlib.util
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from rlguide.records import Gpu, Machine, Status
 
 ANSWER_S = 4.0
 FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
+SAYS = re.compile(r"^(__version__|cuda|hip)\b[^=\n]*= *(.+)", re.MULTILINE)
+"""Lines of torch's `version.py`, such as `cuda: Optional[str] = '12.8'`."""
 INSTALL = "install torch for CUDA: pip uninstall torch, then pip install 'rlguide[gpu]'"
 """pip alone does not replace one build of a version by another."""
 OLDEST = (((13, 0), (7, 5)), ((12, 8), (7, 0)), ((12, 0), (5, 0)))
@@ -37,8 +40,7 @@ def torch_build(folder: Path | None) -> TorchBuild | None:
     """The torch in `folder`; `None` for none. Raises `ValueError`, `OSError` or `SyntaxError` if it does not tell."""
     if folder is None:
         return None
-    source = read_text(folder / "version.py")
-    told = {name: value for node in ast.parse(source).body for name, value in _assigned(node)}
+    told = {name: ast.literal_eval(value) for name, value in SAYS.findall(read_text(folder / "version.py"))}
     version, cuda = told.get("__version__"), told.get("cuda", False)
     if not isinstance(version, str) or not (cuda is None or isinstance(cuda, str)):
         raise ValueError(f"{folder / 'version.py'} does not say what torch was built for")
@@ -93,11 +95,3 @@ def too_old(gpu: Gpu, build: TorchBuild) -> Finding | None:
 
 def dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
-
-
-def _assigned(node: ast.stmt) -> list[tuple[str, object]]:
-    """Names and values of an assignment of a constant, such as `cuda: Optional[str] = "12.8"`."""
-    if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(node.value, ast.Constant):
-        return []
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [(target.id, node.value.value) for target in targets if isinstance(target, ast.Name)]
