@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from rlguide.checks.embedded import IMPORTS
 from rlguide.import_trial import accepted_versions, is_there
 from rlguide.paths import PACKAGE, install_command
+from rlguide.records import Check, MachineReport, Status
+from rlguide.view.text import report_text
 
 LIBRARIES = {"trl", "transformers", "verifiers"}
 
@@ -63,3 +65,12 @@ def test_in_the_projects_own_virtual_environment_make_installs_the_versions_that
 
     monkeypatch.setattr(sys, "prefix", "/usr")
     assert install_command("wandb") == f"{sys.executable} -m pip install 'rlguide[wandb]'"
+
+
+def test_what_to_do_about_several_packages_is_shown_once_below_the_last():
+    bad = Check(id="one", title="one", status=Status.FAIL, seen="absent", wanted="imports", fix="make install")
+    checks = (bad, bad.model_copy(update={"title": "two"}), bad.model_copy(update={"title": "three", "fix": "another"}))
+
+    shown = report_text(MachineReport(engine="trl", checks=checks, verdict="No.")).splitlines()
+
+    assert [line.split()[1] for line in shown[1:]] == ["one:", "two:", "make", "three:", "another"]

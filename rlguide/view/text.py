@@ -79,7 +79,9 @@ def plan_rows(plan: Plan) -> list[tuple[str, object]]:
 def report_text(report: MachineReport, *, everything: bool = False) -> str:
     """The verdict, and what is wrong or doubtful with its fix; with `everything`, all checks."""
     shown = report.checks if everything else remarkable(report)
-    lines = [report.verdict, *(check_text(check) for check in shown)]
+    following = [*(check.fix for check in shown[1:]), None]
+    checks = (check_text(check, fix=check.fix != after) for check, after in zip(shown, following, strict=False))
+    lines = [report.verdict, *checks]
     if well := len(report.checks) - len(shown):
         untried = sum(check.status is Status.SKIP for check in report.checks if check not in shown)
         left_out = f", {untried} were not needed or not tried" if untried else ""
@@ -105,12 +107,12 @@ def pasted_text(report: MachineReport, made: Provenance) -> str:
     return "\n".join(["```text", *head, report_text(report, everything=True), "```"])
 
 
-def check_text(check: Check) -> str:
-    """One check in one line, and its fix in another."""
+def check_text(check: Check, *, fix: bool) -> str:
+    """One check in one line, and with `fix` what to do in another."""
     line = f"{check.status:4}  {check.title}: {check.seen}"
     if check.status is not Status.PASS:
         line += f" (wanted: {check.wanted})"
-    return f"{line}\n{FIX}{check.fix}" if check.fix else line
+    return f"{line}\n{FIX}{check.fix}" if fix and check.fix else line
 
 
 def difference_text(rows: Sequence[tuple[str, Any, Any]], *, base: str) -> str:
