@@ -221,7 +221,10 @@ def test_a_report_shows_only_what_is_wrong_unless_asked_for_everything():
     found = report(Status.PASS, Status.WARN, Status.FAIL)
 
     assert "title 0" not in text.report_text(found)
-    assert "warn  title 1: seen (wanted: wanted)\n      fix: mend it" in text.report_text(found)
+    assert (
+        "warn  title 1: seen (wanted: wanted)\nfail  title 2: seen (wanted: wanted)\n      fix: mend it\n"
+        in text.report_text(found)
+    )
     assert "title 0" in text.report_text(found, everything=True)
     assert "1 of 3 checks found nothing wrong; the doctor shows them with `--all`." in text.report_text(found)
     assert "--all" not in text.report_text(found, everything=True)
