@@ -62,15 +62,27 @@ def test_commands_in_documents_exist(path: Path):
             assert found.group(1) in TARGETS, line
 
 
-def test_options_in_the_readme_exist():
+@each_document
+def test_options_in_documents_exist(path: Path):
     commands = get_command(app).commands
-    for line in code(ROOT / "README.md"):
+    for line in code(path):
         found = re.match(r"rlguide ([a-z-]+)(.*)", line)
         if found and not commands[found.group(1)].context_settings:
             options = {option for parameter in commands[found.group(1)].params for option in parameter.opts}
             options |= {option for parameter in commands[found.group(1)].params for option in parameter.secondary_opts}
             used = set(re.findall(r"(?<!\S)(--?[a-z][a-z-]*)", found.group(2).split("#")[0]))
             assert used <= options | {"--help"}, line
+
+
+def test_the_readme_says_how_to_find_the_program_before_it_names_it_alone():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    bare = next(number for number, line in enumerate(lines) if re.search(r"(^|`)rlguide [a-z]", line))
+
+    assert any("source .venv/bin/activate" in line for line in lines[:bare])
+
+
+def test_the_readme_stays_a_first_page():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
 
 
 def test_every_command_is_in_the_readme():
