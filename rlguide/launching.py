@@ -38,9 +38,6 @@ def launching(files: RunFiles, plan: Plan | None = None) -> Iterator[None]:
     Raises `Busy`, `LaunchError` when the directory cannot be written, and `RunOccupied` when it holds something else
     than what `plan` needs; nothing is left in it then.
     """
-    if str(files.directory) != str(files.directory).encode(errors="replace").decode():  # `run.json` could not say it
-        hint = "choose another run_name or outputs folder"
-        raise LaunchError(f"the run directory {str(files.directory)!r} has a name that is no UTF-8", hint=hint)
     with refusals_told("write the run directory", files.directory, LaunchError):
         files.directory.mkdir(parents=True, exist_ok=True)
         if plan is not None:

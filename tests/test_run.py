@@ -109,7 +109,7 @@ def test_a_directory_with_other_things_is_refused(directory: Path):
 def test_a_directory_whose_name_is_no_text_is_refused_before_it_is_made(outputs: Path):
     directory = outputs / os.fsdecode(b"caf\xe9")
 
-    with pytest.raises(LaunchError, match="UTF-8") as refused:
+    with pytest.raises(ConfigError, match="utf-8") as refused:
         launch(toy_plan(directory))
 
     assert refused.value.hint

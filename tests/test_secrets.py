@@ -18,7 +18,7 @@ from toy import eventually, supervisor_of, toy_plan
 import rlguide
 from rlguide.child import running
 from rlguide.errors import ConfigError, EvaluationError, NotebookFailed, ServerError
-from rlguide.headless import collect_parameters, execute
+from rlguide.headless import Place, collect_parameters, execute
 from rlguide.paths import RunFiles
 from rlguide.records import Parameters, Process
 from rlguide.run import launch
@@ -189,11 +189,11 @@ def test_an_executed_notebook_that_shows_the_keys_holds_none(tmp_path: Path, out
     page = notebook(tmp_path / "lessons" / "00_one.ipynb", told, "import rlguide; rlguide.attach('one')")
     run.files.notebooks.mkdir()
 
-    executed = execute(page, run.files, Parameters(), limit_s=60, on_progress=lambda *_: None)
+    execute(Place(page, "alone", lambda *_: None), run.files, Parameters(), limit_s=60)
     rlguide.report(run)
 
-    assert all(f"[{name}]" in executed.read_text() for name in PLANTED)
-    assert nbformat.read(executed, as_version=4)
+    assert all(f"[{name}]" in page.read_text() for name in PLANTED)
+    assert nbformat.read(page, as_version=4)
     assert files_with_keys(outputs) == []
 
 
@@ -205,7 +205,7 @@ def test_a_cell_that_fails_with_a_key_tells_it_nobody(tmp_path: Path, outputs: P
     files.notebooks.mkdir(parents=True)
 
     with pytest.raises(NotebookFailed, match="MADE_UP_TOKEN") as caught:
-        execute(raising, files, Parameters(), limit_s=60, on_progress=lambda *_: None)
+        execute(Place(raising, "alone", lambda *_: None), files, Parameters(), limit_s=60)
 
     assert not holds_key(f"{caught.value} {caught.value.__cause__}")
     assert files_with_keys(outputs) == []
