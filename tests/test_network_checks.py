@@ -137,7 +137,7 @@ def service() -> Iterator[str]:
     ("paths", "status", "seen"),
     [
         (("/200", "/301", "/404"), PASS, "0, 1, 2 answer"),
-        (("/200", "/503", "/401"), WARN, "no answer from 1: 127.0.0.1 says 503"),
+        (("/200", "/503", "/401"), WARN, "no answer from 1: 127.0.0.1:PORT says 503"),
         (("/500", "/502", "/503"), WARN, "offline: nobody answers"),
     ],
 )
@@ -145,7 +145,7 @@ def test_services_are_judged_by_their_answers(service: str, paths: tuple[str, ..
     finding = network.look_at_services({str(n): service + path for n, path in enumerate(paths)})
 
     assert finding.status is status
-    assert finding.seen.startswith(seen)
+    assert finding.seen.startswith(seen.replace("PORT", service.rpartition(":")[2]))
     assert finding.fix is None or "needs no network" in finding.fix
 
 
@@ -191,3 +191,14 @@ def test_nobody_outside_is_asked_unless_that_is_wanted(service: str, monkeypatch
     assert asked.seen.startswith("no answer from GitHub: github.com ")
     assert "; the environment hub: hub.primeintellect.ai " in asked.seen
     assert asked.seen.count(":") == 2
+
+
+def test_too_few_open_files_are_told_as_such_and_not_as_an_interface_that_is_off():
+    look = "import resource; from rlguide.checks.network import look_at_loopback as look;"
+    look += "resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4)); print(*look(), sep='|')"
+
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=30)
+
+    status, seen, fix = done.stdout.split("|")
+    assert (status, "Too many open files" in seen) == ("fail", True)
+    assert fix.startswith("allow more open files (ulimit -n)")
