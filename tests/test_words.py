@@ -34,7 +34,7 @@ def what_readers_see() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.relative_to(PACKAGE).parts[0] not in {"environment", "engines"}:
             yield from ((path.name, text) for text in texts_of(path))
-    for path in [ROOT / "README.md", ROOT / "GLOSSARY.md"]:
+    for path in [ROOT / "README.md", ROOT / "GLOSSARY.md", *sorted((ROOT / "docs").glob("*.md"))]:
         yield path.name, path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         yield from ((path.name, cell.source) for cell in nbformat.read(path, as_version=4).cells)
