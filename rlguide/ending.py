@@ -37,8 +37,8 @@ def request_stop(files: RunFiles, status: RunRecord) -> None:
 def end_processes(files: RunFiles, status: RunRecord, *above: ProcessIdentity) -> str | None:
     """End the processes that carry the run's mark, and all below `above`; components get their grace to save.
 
-    Among the marked are a supervisor that does not react and its caretaker; they go last, and their last duty is done for
-    them: no secret stays in a file. Returns a sentence about those that cannot be killed, `None` when nothing is left.
+    Among the marked are a supervisor that does not react and its caretaker; they go last, and their last duty is done:
+    no secret stays in a file. Returns a sentence about those that cannot be killed, `None` when nothing is left.
     """
     components = [component.identity for component in status.components if component.identity]
     left = end_tree([*above, *components], grace_s=status.plan.grace_s, mark=status.mark)
