@@ -70,10 +70,6 @@ class LaunchError(RlguideError, RuntimeError):
     """A run that could not be started."""
 
 
-class RunFailed(RlguideError, RuntimeError):
-    """A run that ended without reaching its last step."""
-
-
 class Busy(RlguideError, RuntimeError):
     """Something that only one process may use at a time is in use."""
 

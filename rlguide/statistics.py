@@ -49,16 +49,6 @@ def paired_differences(before: Evaluation, after: Evaluation) -> list[float]:
     return [fmean(second[text]) - fmean(rewards) for text, rewards in first.items() if text in second]
 
 
-def pass_at_k(tasks: Rewards, k: int, *, threshold: float) -> float | None:
-    """Chance that at least one of `k` rollouts of a task has a reward ≥ `threshold`, mean over tasks.
-
-    The unbiased estimator 1 − C(n−c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large Language Models Trained on
-    Code", equation 1. Tasks with fewer than `k` rollouts tell nothing and are left out; `None` when all are.
-    """
-    counts = [(len(task), sum(reward >= threshold for reward in task)) for task in tasks if len(task) >= k]
-    return fmean(1 - math.comb(n - c, k) / math.comb(n, k) for n, c in counts) if counts else None
-
-
 def best_of(tasks: Rewards) -> float:
     """Mean over tasks of the best reward."""
     return fmean(max(task) for task in tasks)

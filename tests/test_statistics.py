@@ -1,8 +1,6 @@
 """The numbers of an evaluation, against values worked out by hand, and the sentences made of them."""
 
 import json
-from fractions import Fraction
-from itertools import combinations
 from statistics import fmean, stdev
 
 import pytest
@@ -16,12 +14,10 @@ from rlguide.statistics import (
     bootstrap_interval,
     clustered_stderr,
     compare,
-    pass_at_k,
     sampling_inactive,
     summarise,
 )
 
-TWO_BY_THREE = [[0.6, 0.4, 0.4], [0.4, 0.4, 0.4]]
 rewards = st.floats(0, 1)
 
 
@@ -53,37 +49,6 @@ def in_form(share: float, similarity: float, *, tasks: int = 40, rollouts: int =
         for task in range(tasks)
         for number in range(rollouts)
     ]
-
-
-# ------------------------------------------------------------------------------------------------------- pass@k
-
-
-def test_pass_at_k_has_the_exact_values_of_the_unbiased_estimator():
-    assert pass_at_k(TWO_BY_THREE, 1, threshold=0.5) == pytest.approx(1 / 6)
-    assert pass_at_k(TWO_BY_THREE, 2, threshold=0.5) == pytest.approx(1 / 3)
-
-
-def test_pass_at_k_with_more_draws_than_rollouts_is_unknown_and_not_one():
-    assert pass_at_k([[0, 0]], 5, threshold=0.5) is None
-
-
-def test_a_reward_exactly_at_the_threshold_passes():
-    assert pass_at_k([[0.5]], 1, threshold=0.5) == 1
-
-
-def test_a_task_one_rollout_short_is_left_out_of_pass_at_k_and_not_counted_as_failed():
-    assert pass_at_k([[1.0, 0.0, 0.0], [1.0, 0.0]], 3, threshold=0.5) == 1
-    assert pass_at_k([[1.0, 0.0, 0.0], [1.0, 0.0]], 1, threshold=0.5) == pytest.approx((1 / 3 + 1 / 2) / 2)
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=7), st.integers(1, 7))
-def test_pass_at_k_is_the_share_of_draws_without_replacement_that_hold_a_pass(passes: list[bool], k: int):
-    draws = list(combinations(passes, k))
-    wanted = Fraction(sum(map(any, draws)), len(draws)) if draws else None
-
-    found = pass_at_k([[float(passed) for passed in passes]], k, threshold=0.5)
-
-    assert found is None if wanted is None else found == pytest.approx(float(wanted))
 
 
 # ------------------------------------------------------------------------------------- standard error and intervals
@@ -158,6 +123,10 @@ def test_a_summary_counts_errors_empties_exact_and_right_form_apart():
     assert (found["passed"], found["exact"], found["right_form"]) == (0.4, 0.4, 0.6)
     assert found["right_form"] * found["similarity_in_form"] == pytest.approx(found["mean"])
     assert found["best_of"] == 1
+
+
+def test_a_reward_exactly_at_the_threshold_passes():
+    assert summarise([sample("a", "x", 0.5), sample("b", "x", 0.5)], threshold=0.5)["passed"] == 1
 
 
 def test_without_an_answer_in_the_right_form_its_similarity_is_unknown_and_not_zero():
