@@ -5,7 +5,6 @@ part of a step; every part names its `step` and its `completed_updates`.
 """
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,24 +21,10 @@ def parse_trl(line: str) -> dict[str, Any] | None:
     """Our trl engine: one JSON object a line with fields of `StepRecord`. A value that is not finite is a gap."""
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError):
+        step = StepRecord.model_validate({key: found[key] for key in FIELDS & found.keys()})
+    except (ValueError, RecursionError, AttributeError):  # no JSON, no object, or not of a step
         return None
-    if not isinstance(found, dict):
-        return None
-    part = {key: value for key, value in found.items() if key in FIELDS and not _is_gap(value)}
-    return part if _fits(part) else None
-
-
-def _is_gap(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and not math.isfinite(value))
-
-
-def _fits(part: dict[str, Any]) -> bool:
-    try:
-        StepRecord.model_validate(part)
-    except ValidationError:
-        return False
-    return True
+    return step.model_dump(exclude_unset=True, exclude_none=True)
 
 
 DIALECTS: dict[str, Callable[[str], dict[str, Any] | None]] = {
