@@ -222,16 +222,7 @@ class RunConfig(Section):
         return explained_toml(self)
 
 
-PARAMETERS = {
-    "engine": "engine",
-    "run_name": "run_name",
-    "preset": "preset",
-    "max_steps": "max_steps",
-    "seed": "seed",
-    "time_limit_s": "time_limit_s",
-    "gpus": "gpus",
-    "wandb_mode": "wandb.mode",
-}
+PARAMETERS = {name: name for name in Parameters.model_fields if name != "sentence"} | {"wandb_mode": "wandb.mode"}
 """Papermill and command-line parameters → dotted keys."""
 
 PRESETS: dict[str, dict[str, Any]] = {

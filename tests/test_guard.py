@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from rlguide.config import PARAMETERS, load_config, write_config
+from rlguide.config import load_config, write_config
 from rlguide.errors import ConfigError
-from rlguide.guard import NAMES, check_parameters, parameters
+from rlguide.guard import check_parameters, parameters
 from rlguide.paths import outputs_root
 from rlguide.records import Parameters
 
@@ -25,10 +25,6 @@ def session(*cells: str) -> dict[str, object]:
 
 
 # ----------------------------------------------------------------------------------------------- names and types
-
-
-def test_the_parameters_are_those_of_the_configuration_and_the_sentence():
-    assert {*PARAMETERS, "sentence"} == set(NAMES)
 
 
 def test_what_is_not_given_is_as_configured():
