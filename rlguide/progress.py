@@ -80,11 +80,11 @@ def lines(silence_s: float = SILENCE_S) -> Advance:
         work, now = _work(what), time.monotonic()
         if work in done_with or (work in begun and done < total and now < told_at + silence_s):
             return
-        line = f"{what} ({done} of {total})" if work in begun else f"{work}: begun"
+        line = f"{what} ({done} of {total})" if done or work in begun else f"{what}: begun"
         begun.setdefault(work, now)
         if done >= total:
             done_with.add(work)
-            line = f"{work}: done, {duration(now - begun[work])}"
+            line = f"{what}: done, {duration(now - begun[work])}"
         told_at = now
         print(line, file=sys.stderr, flush=True)
 

@@ -230,7 +230,7 @@ def test_a_run_is_watched_to_its_end_and_listed(cli: Cli, outputs: Path):
 
     assert watched.returncode == 0
     assert "run one: succeeded: the last step was reached and the weights are complete" in watched.stdout
-    assert "3 of 3" in watched.stderr
+    assert "one, succeeded, reward 0.200: done, " in watched.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["one", "succeeded"]
     assert json.loads(as_json.stdout)[0]["state"] == "succeeded"
 
@@ -264,7 +264,7 @@ def test_interrupting_the_wait_leaves_the_run_and_says_how_to_end_it(tmp_path: P
     log = tmp_path / "watch.log"
     with log.open("wb") as file:
         watch = subprocess.Popen([*PROGRAM, "watch", "one"], stderr=file, stdout=file, cwd=tmp_path)
-    eventually(lambda: "one running" in log.read_text())
+    eventually(lambda: "one, running" in log.read_text())
 
     watch.send_signal(signal.SIGINT)
 
