@@ -377,10 +377,6 @@ def _validated(data: Mapping[str, Any], origin: str) -> RunConfig:
         raise ConfigError("\n".join(problems), look=origin, hint="`rlguide config` shows every key") from None
 
 
-def known_keys(section: type[Section] = RunConfig, prefix: str = "") -> Iterator[str]:
+def known_keys() -> Iterator[str]:
     """Every dotted key of the configuration."""
-    for name, field in section.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from known_keys(field.annotation, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
+    return iter(_flat(RunConfig().model_dump()))
