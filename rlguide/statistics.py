@@ -8,17 +8,18 @@ import math
 from collections.abc import Iterable, Sequence
 from random import Random
 from statistics import fmean, quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from rlguide.environment.reward import extract_answer, right_form
 from rlguide.errors import EvaluationError
-from rlguide.records import Comparison, EvalSample, Evaluation
+from rlguide.records import Comparison, EvalSample, Evaluation, Rollout
 
 RESAMPLES = 2000
 """Bootstrap draws: the ends of a 95 % interval then move by about 2 % of its width from seed to seed."""
 
 Rewards = Sequence[Sequence[float]]
 """Rewards by task: one inner sequence a task, one number a scored rollout."""
+Answer = TypeVar("Answer", EvalSample, Rollout)
 
 
 def clustered_stderr(tasks: Rewards) -> float:
@@ -49,18 +50,27 @@ def paired_differences(before: Evaluation, after: Evaluation) -> list[float]:
     return [fmean(second[text]) - fmean(rewards) for text, rewards in first.items() if text in second]
 
 
-def best_of(tasks: Rewards) -> float:
+def best_of(tasks: Iterable[Sequence[float]]) -> float:
     """Mean over tasks of the best reward."""
     return fmean(max(task) for task in tasks)
 
 
-def rewards_by_text(samples: Iterable[EvalSample]) -> dict[str, list[float]]:
-    """Rewards of the scored samples, by task, in the order of first appearance."""
-    tasks: dict[str, list[float]] = {}
-    for sample in samples:
-        if sample.reward is not None:
-            tasks.setdefault(sample.text, []).append(sample.reward)
+def by_text(answers: Iterable[Answer]) -> dict[str, list[Answer]]:
+    """Samples, or rollouts, by task, in the order of first appearance."""
+    tasks: dict[str, list[Answer]] = {}
+    for answer in answers:
+        tasks.setdefault(answer.text, []).append(answer)
     return tasks
+
+
+def scored_by_text(samples: Iterable[EvalSample]) -> dict[str, list[EvalSample]]:
+    """The samples that have a reward, by task."""
+    return by_text(sample for sample in samples if sample.reward is not None)
+
+
+def rewards_by_text(samples: Iterable[EvalSample]) -> dict[str, list[float]]:
+    """Rewards of the scored samples, by task."""
+    return {text: [sample.reward for sample in scored] for text, scored in scored_by_text(samples).items()}
 
 
 def summarise(samples: Sequence[EvalSample], *, threshold: float) -> dict[str, Any]:
@@ -94,12 +104,8 @@ def summarise(samples: Sequence[EvalSample], *, threshold: float) -> dict[str, A
 
 def sampling_inactive(samples: Iterable[EvalSample]) -> bool:
     """True when tasks have several completions and all completions of every task are equal: nothing was sampled."""
-    completions: dict[str, list[str]] = {}
-    for sample in samples:
-        if sample.reward is not None:
-            completions.setdefault(sample.text, []).append(sample.completion)
-    repeated = [texts for texts in completions.values() if len(texts) > 1]
-    return bool(repeated) and all(len(set(texts)) == 1 for texts in repeated)
+    repeated = [scored for scored in scored_by_text(samples).values() if len(scored) > 1]
+    return bool(repeated) and all(len({sample.completion for sample in scored}) == 1 for scored in repeated)
 
 
 def compare(before: Evaluation, after: Evaluation) -> Comparison:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from rlguide import records
 from rlguide.config import RunConfig
 from rlguide.environment.reward import ANSWER, similarity
+from rlguide.statistics import by_text
 from rlguide.view import results
 from rlguide.view import text as plain
 from rlguide.view.elements import Markup, folded, join, notes, table, tag
@@ -162,10 +163,8 @@ def completion_html(completion: str, text: str) -> Markup:
 
 def rollouts_html(rollouts: Sequence[records.Rollout]) -> Markup:
     """The rollouts of a step by text, the best first; the first group is open."""
-    groups: dict[str, list[records.Rollout]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.text, []).append(rollout)
-    return join(LEGEND, *(_group(text, group, opened=n == 0) for n, (text, group) in enumerate(groups.items())))
+    groups = enumerate(by_text(rollouts).items())
+    return join(LEGEND, *(_group(text, group, opened=n == 0) for n, (text, group) in groups))
 
 
 def _group(text: str, group: list[records.Rollout], *, opened: bool) -> Markup:

@@ -14,6 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from rlguide.environment.reward import similarity
 from rlguide.records import Rollout, RunRecord, StepRecord
+from rlguide.statistics import best_of, by_text
 from rlguide.view.elements import Markup
 from rlguide.view.html import picture
 from rlguide.view.written import number
@@ -48,14 +49,12 @@ Label = tuple[Line2D, float, str]
 def floors(rollouts: Sequence[Rollout]) -> tuple[Floor, ...]:
     """Rewards that need no learning, from the rollouts of the first step: an echo of the text, and the best of a
     group, which is the reward that choosing among the warm start's own answers would get."""
-    groups: dict[str, list[float]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.text, []).append(rollout.reward)
+    groups = {text: [rollout.reward for rollout in group] for text, group in by_text(rollouts).items()}
     if not groups:
         return ()
     echo = ("echo of the text", fmean(similarity(text, text) for text in groups))
     size = max(map(len, groups.values()))
-    return (echo, (f"warm start, best of {size}", fmean(map(max, groups.values())))) if size > 1 else (echo,)
+    return (echo, (f"warm start, best of {size}", best_of(groups.values()))) if size > 1 else (echo,)
 
 
 class RewardPlot:

@@ -1,6 +1,7 @@
 """Plain-text forms of measurements: evaluations, comparisons, and texts that were tried."""
 
 from rlguide.records import Comparison, EvalSample, Evaluation, Trial
+from rlguide.statistics import by_text
 from rlguide.view.written import number, table
 
 
@@ -54,20 +55,12 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
 
 def examples_text(comparison: Comparison, *, count: int = 3) -> str:
     """The first `count` texts, each with the first answer of either policy."""
-    before, after = first_samples(comparison.before), first_samples(comparison.after)
+    before, after = by_text(comparison.before.samples), by_text(comparison.after.samples)
     labels = comparison.before.label, comparison.after.label
     return "\n\n".join(
-        "\n".join([_task(text), labels[0], _sample(before[text]), labels[1], _sample(after[text])])
+        "\n".join([_task(text), labels[0], _sample(before[text][0]), labels[1], _sample(after[text][0])])
         for text in list(before)[:count]
     )
-
-
-def first_samples(evaluation: Evaluation) -> dict[str, EvalSample]:
-    """The first sample of every text."""
-    first: dict[str, EvalSample] = {}
-    for sample in evaluation.samples:
-        first.setdefault(sample.text, sample)
-    return first
 
 
 def paired_samples(comparison: Comparison) -> list[tuple[EvalSample, EvalSample]]:
@@ -75,9 +68,7 @@ def paired_samples(comparison: Comparison) -> list[tuple[EvalSample, EvalSample]
 
     An answer that has no reward counts as the worst.
     """
-    asked: dict[str, list[EvalSample]] = {}
-    for sample in comparison.before.samples:
-        asked.setdefault(sample.text, []).append(sample)
+    asked = by_text(comparison.before.samples)
     pairs = [(asked[after.text].pop(0), after) for after in comparison.after.samples if asked.get(after.text)]
     return sorted(pairs, key=lambda pair: -1 if pair[1].reward is None else pair[1].reward)
 
