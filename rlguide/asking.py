@@ -14,6 +14,8 @@ LONGEST = 500
 """Characters of what was seen; a program may have said anything."""
 ASK_US = "try again; if it stays so, ask others and paste what `rlguide doctor --report` prints"
 
+LIMITS = "look at how many processes, and how much memory, are allowed (ulimit -a)"
+
 
 class Finding(NamedTuple):
     """What one look at the machine gave."""
@@ -38,10 +40,14 @@ def ask(asked: Sequence[Question]) -> tuple[Check, ...]:
     answers: dict[str, Check] = {}
     threads = [threading.Thread(target=_answer, args=(question, answers), daemon=True) for question in asked]
     started = time.monotonic()
-    for thread in threads:
-        thread.start()
     for question, thread in zip(asked, threads, strict=True):
-        thread.join(max(0.0, started + question.deadline_s - time.monotonic()))
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or no memory for one
+            answers[question.id] = _check(question, Finding(Status.WARN, f"could not be asked: {error}", LIMITS), 0.0)
+    for question, thread in zip(asked, threads, strict=True):
+        if question.id not in answers:
+            thread.join(max(0.0, started + question.deadline_s - time.monotonic()))
     return tuple(answers.get(question.id) or _late(question) for question in asked)
 
 

@@ -21,7 +21,7 @@ import psutil
 
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
-from rlguide.family import end_tree, marked
+from rlguide.family import all_pids, end_tree, marked
 from rlguide.paths import install_command
 from rlguide.process import MARK, identity_of
 from rlguide.records import Process
@@ -88,7 +88,7 @@ def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
     program that was killed itself; one that cannot be killed is left behind.
     Files take its output: after a kill, a pipe would be waited for as long as any descendant holds it.
     """
-    mark, others = f"helper-{uuid.uuid4().hex}", psutil.pids()
+    mark, others = f"helper-{uuid.uuid4().hex}", all_pids()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = subprocess.Popen(
             argv,

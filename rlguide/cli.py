@@ -83,13 +83,16 @@ def doctor(
 
     Exit codes: 0 it runs here, 1 it runs with doubts, 2 it cannot run yet.
     """
+    if as_json and to_paste:
+        raise typer.BadParameter("leave --json or --report out")
     try:
         asked = load_config(source or checks.preset_for(engine), {"wandb_mode": wandb_mode})
         with nullcontext() if as_json else progress.waiting("looking at this machine …"):
             report = checks.check_machine(engine, config=asked, only=only or (), network=network)
-    except ConfigError as error:  # 1 would mean that it runs here
-        print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(CANNOT) from None
+    except ConfigError as error:
+        if source in engines.ENGINES:
+            raise typer.BadParameter(f"{source} is an engine: rlguide doctor --engine {source}") from None
+        raise error
     plain = fitted(text.report_text(report, everything=everything), sys.stdout)
     terminal.show(report, console.pasteable(text.pasted_text(report, provenance())) if to_paste else plain, as_json)
     raise typer.Exit({Status.FAIL: CANNOT, Status.WARN: 1}.get(report.status, 0))

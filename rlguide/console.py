@@ -3,8 +3,8 @@
 Knows no command.
 """
 
-import getpass
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -13,14 +13,14 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, TextIO
 
 import typer
 
 from rlguide import __version__
 from rlguide.config import PARAMETERS
-from rlguide.errors import EngineMissing, RlguideError
+from rlguide.errors import ConfigError, EngineMissing, RlguideError
 from rlguide.files import way_out
 from rlguide.redact import redacted
 from rlguide.view.text import FIX, MARKS
@@ -33,6 +33,11 @@ COMMAND = re.compile(rf"{FIX}|[\w-]+ starts  ")
 COLOURS = {"✓": "green", "!": "yellow", "✗": "red", "–": None}
 SIGNALLED = 128
 """By the shells' convention, with the number of the signal."""
+NAMED = re.compile(
+    r"(?<= of )(?!rlguide )\S+(?= \(pid)|(?<=reports to )\S+(?='s account)|(?<='s account, in )\S+(?=, on)"
+    r"|(?<=belongs to )\S+|(?<=to a key of )[^,]+|(?<=token of )\S+(?=, from)"
+)
+"""Names in what checks say: of those on a GPU or a port, and of accounts at W&B and the Hub."""
 
 
 def guarded(command: Callable[[], object]) -> None:
@@ -42,17 +47,20 @@ def guarded(command: Callable[[], object]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # whoever ignores one, as nohup does, goes on ignoring it
             signal.signal(number, _end_in_order)
+    output = sys.stdout
     try:
         try:
             command()
         finally:
             if sys.stdout:
                 sys.stdout.flush()  # here, where a full disk can still be told
+            if sys.stdout is not output:  # click gave it up, for more was written than a pipe holds
+                sys.exit(SIGNALLED + signal.SIGPIPE)
     except RlguideError as error:
-        _fail(str(error), CANNOT if isinstance(error, EngineMissing) else FAILED)
+        _fail(str(error), CANNOT if isinstance(error, EngineMissing | ConfigError) else FAILED)
     except BrokenPipeError:  # whoever reads has enough, as with `| head`
         _give_up_output()
-        sys.exit(FAILED)
+        sys.exit(SIGNALLED + signal.SIGPIPE)
     except OSError as error:  # nothing below made words of it, and a reader is no better off with a traceback
         _give_up_output()
         _fail(f"{error}\nhint: {way_out(error)}", FAILED)
@@ -77,8 +85,9 @@ def _fail(told: str, code: int) -> None:
 
 def _give_up_output() -> None:
     """Python writes what is left in its buffer when it ends, and would complain once more."""
-    if sys.stdout:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):  # a system without /dev/null: then it complains
+        if sys.stdout:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def confirmed(question: str) -> None:
@@ -109,9 +118,17 @@ def _fitted(line: str, width: int, marks: Mapping[str, str]) -> str:
 
 
 def pasteable(text: str) -> str:
-    """`text` for the eyes of strangers: no secret, no password in an address, and neither machine nor user by name."""
-    text = re.sub(r"(?<=//)[^/\s@]+@", "", redacted(text)).replace(str(Path.home()), "~")
-    for name, instead in ((socket.gethostname(), "[machine]"), (getpass.getuser(), "[user]")):
+    """`text` for the eyes of strangers: no secret, no password in an address, no account, no user and no machine by
+    name.
+    """
+    text = NAMED.sub("[user]", re.sub(r"(?<=//)[^/\s@]+@", "", redacted(text)))
+    home, names = os.path.expanduser("~"), [(socket.gethostname(), "[machine]")]  # noqa: PTH111  it may be nowhere
+    with suppress(KeyError):  # a container whose user has no name
+        names.append((pwd.getpwuid(os.getuid()).pw_name, "[user]"))
+    names += [(os.environ.get(variable, ""), "[user]") for variable in ("USER", "LOGNAME", "SUDO_USER")]
+    if home.count("/") > 1:
+        text = re.sub(rf"{re.escape(home)}(?!\w)", "~", text)
+    for name, instead in names:
         if len(name) > 2 and name != "root":  # shorter ones stand in other words
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", instead, text)
     return text

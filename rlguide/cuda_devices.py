@@ -10,6 +10,9 @@ HIDE_ALL = {"", "-1", "nodevfiles"}
 """What CUDA, PyTorch's users and SLURM write for no GPU at all."""
 FIX = f"export {VARIABLE}=0,1 with the numbers of your GPUs, or unset it"
 
+LONGEST = 200
+"""Characters of it that are shown."""
+
 
 class Visible(NamedTuple):
     """The GPUs that the variable leaves, in its order."""
@@ -33,8 +36,9 @@ def visible(gpus: tuple[Gpu, ...], variable: str | None) -> Visible:
     """
     if variable is None or not gpus:  # where there is none, nothing is chosen and nothing hidden
         return Visible(gpus)
+    told = f"{VARIABLE}={_short(variable)!r}"
     if variable.strip().lower() in HIDE_ALL:
-        return Visible((), notice=f"{VARIABLE}={variable!r} hides all {len(gpus)}")
+        return Visible((), notice=f"{told} hides all {len(gpus)}")
     chosen: list[Gpu] = []
     tokens = [token.strip() for token in variable.split(",")]
     try:
@@ -43,14 +47,18 @@ def visible(gpus: tuple[Gpu, ...], variable: str | None) -> Visible:
             found = _named(token, gpus)
             if found is None:
                 rest = [other for other in tokens[number:] if other not in {"", "-1"}]
-                notice = f"{VARIABLE}={variable!r} names {rest[0]}, which CUDA does not reach" if rest else None
+                notice = f"{told} names {_short(rest[0])}, which CUDA does not reach" if rest else None
                 return Visible(tuple(chosen), notice=notice)
             if found in chosen:
                 raise _Illegal(f"names {token} twice; CUDA then sees no GPU")
             chosen.append(found)
     except _Illegal as error:
-        return Visible((), problem=f"{VARIABLE}={variable!r} {error}")
+        return Visible((), problem=f"{told} {error}")
     return Visible(tuple(chosen))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _require_one_kind(tokens: Sequence[str]) -> None:
@@ -70,7 +78,7 @@ def _kind(token: str) -> str | None:
 def _named(token: str, gpus: tuple[Gpu, ...]) -> Gpu | None:
     """The GPU or slice called `token`; `None` when there is none, where CUDA ends the list. Raises `_Illegal`."""
     if _kind(token) == "indices":
-        return next((gpu for gpu in gpus if gpu.index == int(token)), None)
+        return next((gpu for gpu in gpus if str(gpu.index) == (token.lstrip("0") or "0")), None)
     if not token.startswith(("GPU-", "MIG-")):
         return None
     named = gpus if token.startswith("GPU-") else tuple(part for gpu in gpus for part in gpu.slices or ())

@@ -38,13 +38,21 @@ def descendants(roots: Iterable[psutil.Process]) -> set[psutil.Process]:
     return {process for process in found if lives(process)}
 
 
+def all_pids() -> set[int]:
+    """Of all processes; empty where the system shows none."""
+    try:
+        return {*psutil.pids()}
+    except (OSError, IndexError):  # IndexError: psutil's own, for an empty /proc
+        return set()
+
+
 def marked(mark: str, *, but: Collection[int] = ()) -> set[psutil.Process]:
     """All live processes whose environment carries that mark, whoever their parent is; never this process itself.
 
     Those with the pids `but` are not looked at, which takes longer than to list them.
     """
     found = set()
-    for pid in {*psutil.pids()} - {*but}:
+    for pid in all_pids() - {*but}:
         try:
             process = psutil.Process(pid)
             if process.environ().get(MARK) == mark and process.pid != os.getpid() and lives(process):

@@ -4,7 +4,6 @@ Never imports torch and never opens a CUDA context: some trainers refuse a GPU o
 "Could not look" is never reported as "none", and a number that was not told is never 0.
 """
 
-import csv
 import errno
 import json
 import os
@@ -13,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,8 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap", "mig.mode.current")
 OLD_QUERY = QUERY[:6]
 """All that drivers before 510 know."""
+NUMBERED = re.compile(r"[0-9]{1,6} *(,|$)")
+UNKNOWN = "unknown GPU"
 CSV = "--format=csv,noheader,nounits"
 
 NO_DRIVER, NO_LIBRARY, MISMATCH = 9, 12, 18  # codes of NVML, which are also exit codes of nvidia-smi
@@ -143,9 +145,8 @@ def _from_library(deadline: float) -> tuple[Listing | None, bool]:
         return _problem("full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "unasked", error.strerror), True
     if answer.code is None:
         return _problem("late", f"{LIMIT_S:.0f}"), True
-    try:
-        told = json.loads(answer.out.splitlines()[-1])
-    except (IndexError, ValueError):
+    told = _told(answer.out)
+    if told is None:
         return _problem("crashed", f"exit code {answer.code}: {answer.said}"), False
     kind = told.get("problem")
     if kind in {NO_PACKAGE, NO_LIBRARY}:
@@ -156,15 +157,25 @@ def _from_library(deadline: float) -> tuple[Listing | None, bool]:
     return Listing(gpus=tuple(map(_gpu, told["gpus"])), driver=told["driver"], cuda=highest), True
 
 
+def _told(out: str) -> dict[str, Any] | None:
+    """The answer of the program: what Python loads at its start and its end may print more."""
+    for line in reversed(out.splitlines()):
+        with suppress(ValueError, RecursionError):
+            told = json.loads(line)
+            if isinstance(told, dict) and told.keys() & {"gpus", "problem"}:
+                return told
+    return None
+
+
 def _gpu(told: dict[str, Any]) -> Gpu:
     memory = {
-        f"{name}_gib": None if told.get(key) is None else round(told[key] / 2**30, 1)
+        f"{name}_gib": None if not told.get("total") or told.get(key) is None else round(told[key] / 2**30, 1)
         for name, key in (("memory", "total"), ("free", "free"))
     }
     parts = tuple(_gpu({**part, "index": told["index"]}) for part in told.get("slices", ()))
     gpu = Gpu(
         index=told["index"],
-        name=told.get("name") or "unknown GPU",
+        name=told.get("name") or UNKNOWN,
         uuid=told.get("uuid"),
         compute_capability=told.get("capability"),
         owners=_owners(told.get("pids")),
@@ -191,12 +202,12 @@ def _from_nvidia_smi(deadline: float) -> Listing | None:
         return answer_of((program, *options), limit_s=_left(deadline))
 
     try:
-        answer = ask(f"--query-gpu={','.join(QUERY)}", CSV)
+        fields, answer = QUERY, ask(f"--query-gpu={','.join(QUERY)}", CSV)
         if "not a valid field" in answer.said:
-            answer = ask(f"--query-gpu={','.join(OLD_QUERY)}", CSV)
+            fields, answer = OLD_QUERY, ask(f"--query-gpu={','.join(OLD_QUERY)}", CSV)
         if answer.code is None:
             return _problem("hangs", f"{LIMIT_S:.0f}")
-        rows = _rows(answer.out, len(QUERY)) or _rows(answer.out, len(OLD_QUERY))
+        rows = [_row(line, len(fields)) for line in answer.out.splitlines() if NUMBERED.match(line)]
         if not rows:
             return _without_rows(answer)
         owners, header = ask("--query-compute-apps=gpu_uuid,pid", CSV), ask()
@@ -226,34 +237,40 @@ def _without_rows(answer: Answer) -> Listing:
     return _problem("failed", f"{answer.code}: {answer.said}") if answer.code else _problem("unreadable", answer.said)
 
 
-def _rows(text: str, columns: int) -> list[list[str]]:
-    rows = [[field.strip() for field in row] for row in csv.reader(text.splitlines())]
-    return [row for row in rows if len(row) == columns and row[0].isascii() and row[0].isdecimal()]
+def _row(line: str, columns: int) -> list[str]:
+    """The fields of a line: a comma in the name of a GPU is not quoted, and what was left out is empty."""
+    fields = [field.strip() for field in line.split(",")]
+    name_ends = 3 + max(0, len(fields) - columns)
+    absent = [""] * (len(QUERY) - len(fields))
+    return [*fields[:2], ", ".join(fields[2:name_ends]), *fields[name_ends:], *absent]
 
 
 def _listed(row: list[str], owners: Answer) -> Gpu:
     """A GPU in an answer of `nvidia-smi`; a field that is no number, such as `[N/A]`, is unknown."""
     uuid = row[1] if row[1].startswith("GPU-") else None
-    pids = None
-    if owners.code == 0 and uuid:
-        told = [line.partition(",")[2].strip() for line in owners.out.splitlines() if line.startswith(uuid)]
-        pids = [int(word) if word.isascii() and word.isdecimal() else None for word in told]
-    major, _, minor = row[6].partition(".") if len(row) > 6 else ("", "", "")
+    lines, pids = [line for line in owners.out.splitlines() if line.strip() and not line.startswith("WARNING")], None
+    if owners.code == 0 and uuid and all(line.startswith("GPU-") for line in lines):  # else some are not told
+        pids = [_number(line.partition(",")[2]) for line in lines if line.startswith(uuid)]
+    major, minor = map(_number, row[6].partition(".")[::2])
     return Gpu(
         index=int(row[0]),
-        name=row[2],
+        name=row[2] or UNKNOWN,
         uuid=uuid,
-        memory_gib=_gib(row[3]),
+        memory_gib=_gib(row[3]) or None,  # none in all is none that was told
         free_gib=_gib(row[4]),
-        compute_capability=(int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None,
+        compute_capability=None if major is None or minor is None else (major, minor),
         owners=_owners(pids),
-        slices=() if row[7:] == ["Enabled"] else None,
+        slices=() if row[7] == "Enabled" else None,
     )
 
 
 def _gib(mebibytes: str) -> float | None:
-    number = mebibytes.removesuffix("MiB").strip()
-    return round(int(number) / 1024, 1) if number.isascii() and number.isdecimal() else None
+    number = _number(mebibytes.removesuffix("MiB"))
+    return None if number is None else round(number / 1024, 1)
+
+
+def _number(word: str) -> int | None:
+    return int(word) if re.fullmatch(r" *[0-9]{1,15} *", word) else None
 
 
 # ------------------------------------------------------------------------------------------------- neither of them

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -11,14 +12,17 @@ from rlguide.gpus import find_gpus
 from rlguide.records import Machine
 
 GIB = 2**30
+NO_LIMIT = 2**60
+"""What version 1 of control groups says for no limit is more."""
 
 
 def machine(*, cgroups: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> Machine:
     """What a run may use here. `cgroups` and `membership` say where Linux keeps its limits; other systems have none."""
     folders = list(_limit_folders(cgroups, membership))
+    memory_bytes = _memory_bytes(folders)
     return Machine(
         cores=_cores(folders),
-        memory_gib=round(_memory_bytes(folders) / GIB, 2),
+        memory_gib=None if memory_bytes is None else round(memory_bytes / GIB, 2),
         **find_gpus()._asdict(),
     )
 
@@ -37,9 +41,12 @@ def _quota_cores(folder: Path) -> float | None:
     return int(words[0]) / int(words[1])
 
 
-def _memory_bytes(folders: list[Path]) -> int:
+def _memory_bytes(folders: list[Path]) -> int | None:
     """Bytes for new programs: what the system has left, and what every memory limit above this process leaves."""
-    return min([psutil.virtual_memory().available, *(left for f in folders if (left := _room_bytes(f)) is not None)])
+    left = [room for folder in folders if (room := _room_bytes(folder)) is not None]
+    with suppress(OSError):  # where the system hides /proc
+        left.append(psutil.virtual_memory().available)
+    return min(left, default=None)
 
 
 def _room_bytes(folder: Path) -> int | None:
@@ -48,7 +55,7 @@ def _room_bytes(folder: Path) -> int | None:
         ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     ):
         limit = _words(folder / limit_name)
-        if limit and limit[0].isdecimal():
+        if limit and limit[0].isdecimal() and int(limit[0]) < NO_LIMIT:
             words = _words(folder / "memory.stat")
             # File cache counts as used, yet the kernel gives it up before it refuses memory.
             given_up = _number(words[words.index(cache_name) + 1 :] if cache_name in words else [])

@@ -73,7 +73,7 @@ class Provenance(Record):
     processor: str
     cores: int
     """Whole processor cores that this process may use."""
-    memory_gib: float
+    memory_gib: float | None
     """Memory available to new programs."""
     gpus: tuple[str, ...] = ()
     gpu_problem: str | None = None
@@ -120,7 +120,7 @@ class Machine(Record):
 
     cores: int
     """Whole processor cores that this process may use: affinity mask and cgroup quota count."""
-    memory_gib: float
+    memory_gib: float | None
     """Memory available to new programs; a cgroup limit counts."""
     gpus: tuple[Gpu, ...] = ()
     """Those that `CUDA_VISIBLE_DEVICES` leaves, in its order."""

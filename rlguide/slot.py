@@ -1,5 +1,6 @@
 """Locks between processes; one lets a single torch process of ours run on a CPU, for two nearly stop each other."""
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from rlguide.errors import Busy, LaunchError
-from rlguide.files import refusals_told
+from rlguide.files import open_file, read_text, refusals_told
+
+LOCK, HOLDER = "cpu.lock", "cpu.holder"
+UNUSABLE = "remove what is in the way, or name another folder for temporary files with TMPDIR"
 
 
 @contextmanager
@@ -30,12 +34,14 @@ def cpu_slot(owner: str, *, wait_s: float = 0.0) -> Iterator[None]:
     `owner` says in a few words who holds it, for the others. Raises `Busy`, naming the holder, when the slot is
     still taken after `wait_s` seconds, and `LaunchError` when its lock cannot be used.
     """
-    folder = Path(tempfile.gettempdir()) / f"rlguide-{os.getuid()}"
-    lock, holder = FileLock(folder / "cpu.lock"), folder / "cpu.holder"
-    hint = "remove what is in the way, or name another folder for temporary files with TMPDIR"
-    with refusals_told("use the lock of the CPU", folder, LaunchError, hint=hint):
+    folder = _folder()
+    lock, holder = FileLock(folder / LOCK), folder / HOLDER
+    with refusals_told("use the lock of the CPU", folder, LaunchError, hint=UNUSABLE):
         folder.mkdir(mode=0o700, exist_ok=True)
-        _acquire(lock, holder, wait_s)
+        try:
+            lock.acquire(timeout=wait_s)
+        except Timeout:
+            raise _busy(holder) from None
     try:
         with suppress(OSError):  # a full disk: the slot is held all the same
             holder.write_text(f"{owner} (pid {os.getpid()})", encoding="utf-8")
@@ -46,16 +52,26 @@ def cpu_slot(owner: str, *, wait_s: float = 0.0) -> Iterator[None]:
         lock.release()
 
 
-def _acquire(lock: FileLock, holder: Path, wait_s: float) -> None:
-    try:
-        lock.acquire(timeout=wait_s)
-    except Timeout:
-        hint = "wait until it ends, or stop it if it is yours: two at once nearly stop each other on one processor"
-        raise Busy(f"the CPU is in use by {_name(holder)}", look=holder, hint=hint) from None
+def require_free_cpu() -> None:
+    """Raises `Busy` as `cpu_slot` would now, and `LaunchError`; makes no file, and holds nothing."""
+    folder = _folder()
+    with refusals_told("use the lock of the CPU", folder, LaunchError, hint=UNUSABLE):
+        try:
+            with open_file(folder / LOCK) as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:  # no run has been here yet
+            return
+        except BlockingIOError:
+            raise _busy(folder / HOLDER) from None
 
 
-def _name(holder: Path) -> str:
-    try:
-        return holder.read_text(encoding="utf-8") or "another process"
-    except OSError:
-        return "another process"
+def _folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"rlguide-{os.getuid()}"
+
+
+def _busy(holder: Path) -> Busy:
+    name = "another process"
+    with suppress(OSError, ValueError):
+        name = read_text(holder) or name
+    hint = "wait until it ends, or stop it if it is yours: two at once nearly stop each other on one processor"
+    return Busy(f"the CPU is in use by {name}", look=holder, hint=hint)

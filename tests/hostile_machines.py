@@ -1054,9 +1054,38 @@ def taken(world: World, port: int) -> int:
     return port
 
 
+def processes(why: str, status: Status, said: str, line: str) -> Case:
+    """What `nvidia-smi` says when it is asked who is on a GPU."""
+    return tool(why, status, said, rows(WELL).replace("*query-compute-apps*) ;;", f"*apps*) echo '{line}' ;;"))
+
+
+NOT_WELL = (
+    processes("who is on it cannot be asked", WARN, "who is on it is unknown", "Unable to query: [Unknown Error]"),
+    processes("somebody is on it, and not on which", WARN, "who is on it is unknown", "[N/A], 77"),
+    processes("somebody is on another one", PASS, "nobody on it: a run takes 0", "GPU-bbb, 77"),
+    processes("a warning, and nobody", PASS, "nobody on it: a run takes 0", "WARNING: infoROM is corrupted"),
+    tool("no memory in all", WARN, "memory unknown", rows("0, GPU-a, X, 0, 0, 570.86, 9.0, Disabled")),
+    tool("a comma in its name", PASS, "1 NVIDIA X, 2nd, 79 of 80 GiB",
+         rows(WELL, "1, GPU-b, NVIDIA X, 2nd, 81559, 81079, 570.86, 9.0, Disabled")),
+    tool("half a line about it", PASS, "1 unknown GPU, memory unknown", rows(WELL, "1, GPU-b")),
+    tool("a line without an end", WARN, "cannot be read", "printf '%0200000d' 1"),
+    tool("numbers without an end", WARN, "memory unknown", rows(f"0, GPU-a, X, {'1' * 5000}, 1, 570.86, 9.0, [N/A]")),
+    listed("no memory in all", WARN, "memory unknown", lambda w: w.nvml(H100 | {"total": 0, "free": 0})),
+    listed("a number at the end", PASS, "a run takes 0", lambda w: w.nvml(H100, ends="0")),
+    listed("nothing at the end", PASS, "a run takes 0", lambda w: w.nvml(H100, ends="null")),
+    listed("a list at the end", PASS, "a run takes 0", lambda w: w.nvml(H100, ends="[]")),
+    listed("a table at the end", PASS, "a run takes 0", lambda w: w.nvml(H100, ends="{}")),
+    listed("no end", PASS, "a run takes 0", lambda w: w.nvml(H100, ends="[" * 50_000)),
+    Case("CUDA_VISIBLE_DEVICES", "5000 digits", "gpus", WARN, "which CUDA does not reach",
+         lambda w: [w.nvml(H100), w.set(CUDA_VISIBLE_DEVICES="1" * 5000)]),
+    Case("cores and memory", "a system that hides /proc", "memory", WARN, "unknown",
+         lambda w: [w.patch.setattr("psutil.PROCFS_PATH", str(w.folder / "home")), w.limits({})]),
+)  # fmt: skip
+
+
 CASES = (
     *LIBRARY, *FULL, *SMI, *HOLDERS, *VARIABLE, *TWO, *DRIVER, *CORES, *DISK, *PROGRAMS, *IMPORTS, *CHECKOUT, *CACHE,
-    *TOKENS, *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK, *WITHOUT_A_WAIT, *PLANS,
+    *TOKENS, *ANSWERS, *ACCOUNTS, *SERVICES, *PORTS, *LOOPBACK, *WITHOUT_A_WAIT, *PLANS, *NOT_WELL,
 )  # fmt: skip
 
 

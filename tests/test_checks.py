@@ -20,7 +20,7 @@ from rlguide.paths import TINY_POLICY, install_command
 from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import torch_build, torch_folder
-from rlguide.view import text
+from rlguide.view import text as pages
 
 PASS, WARN, FAIL, SKIP = Status
 
@@ -51,7 +51,8 @@ def test_every_check_says_what_was_seen_and_what_is_wanted(report: MachineReport
 def test_a_newcomers_first_screen_is_short_where_all_is_well(report: MachineReport):
     well = report.model_copy(update={"checks": tuple(c for c in report.checks if c.status in {PASS, SKIP})})
 
-    assert len(text.report_text(well).splitlines()) <= 12
+    assert len(str(well).splitlines()) <= 12
+    assert str(well) == pages.report_text(well)
 
 
 def test_a_recording_needs_no_package_no_gpu_and_no_account(monkeypatch: pytest.MonkeyPatch):
@@ -118,6 +119,19 @@ def test_require_asks_only_what_is_named():
     assert report.verdict == "Nothing is missing of what was asked: Python, reverse_text."
 
 
+def test_the_verdict_about_what_was_asked_is_about_nothing_else(outputs: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_TOKEN", "")
+    assert check_machine(only=["hub-token"]).verdict == "In doubt: Hugging Face token."
+    both = check_machine(only=["hub-token", "python"]).verdict
+    assert both == "Nothing is missing of what was asked: Python. In doubt: Hugging Face token."
+
+    outputs.touch()
+    assert check_machine(only=["outputs", "python"]).verdict == "Missing of what was asked: outputs folder."
+    assert (
+        check_machine(only=["ssh"]).verdict == "Nothing is missing of what was asked: the trl engine needs none of it."
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [("GPUs", "gpus"), ("Packages.Reverse_Text", "packages.reverse_text"), ("disk for outputs", "disk"),
@@ -165,6 +179,18 @@ def test_a_check_that_hangs_is_a_doubt_and_does_not_hold_up_the_others():
 
     assert (slow.status, slow.seen, slow.seconds) == (WARN, "no answer within 0.2 s", 0.2)
     assert fast.status is PASS
+
+
+def test_where_no_thread_can_be_started_that_is_a_doubt(fresh_python: Callable[[str], str]):
+    told = fresh_python(
+        "import psutil, resource; from rlguide.checks import check_machine\n"
+        "limit = psutil.Process().memory_info().vms + 2**24\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "print(check_machine().model_dump_json())"
+    )
+
+    doubts = [check for check in MachineReport.model_validate_json(told).checks if check.status is WARN]
+    assert any("can't start new thread" in check.seen and "ulimit -a" in check.fix for check in doubts), told
 
 
 def test_checks_run_at_the_same_time():

@@ -111,14 +111,14 @@ def test_config_shows_the_difference_and_checks(cli: Cli):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["config", "--set", "max_stpes=3"], 1, "did you mean 'max_steps'?"),
-        (["config", "--set", "orchestrator.batch_size=100"], 1, "nearest valid batch_size: 96 or 112"),
+        (["config", "--set", "max_stpes=3"], 2, "did you mean 'max_steps'?"),
+        (["config", "--set", "orchestrator.batch_size=100"], 2, "nearest valid batch_size: 96 or 112"),
         (["config", "--set", "nonsense"], 2, "not KEY=VALUE"),
-        (["config", "nowhere.toml"], 1, "no configuration at 'nowhere.toml'"),
-        (["train", "--max-steps", "0", "--dry-run"], 1, "max_steps = 0"),
+        (["config", "nowhere.toml"], 2, "no configuration at 'nowhere.toml'"),
+        (["train", "--max-steps", "0", "--dry-run"], 2, "max_steps = 0"),
         (["train", "--engine", "prime-rl"], 2, "no checkout of prime-rl here"),
-        (["train", "--engine", "prime-rl", "--set", "gpus=[1]", "--dry-run"], 1, "uses 2 GPUs"),
-        (["train", "--set", "model.name=./absent", "--dry-run"], 1, "no model in that folder"),
+        (["train", "--engine", "prime-rl", "--set", "gpus=[1]", "--dry-run"], 2, "uses 2 GPUs"),
+        (["train", "--set", "model.name=./absent", "--dry-run"], 2, "no model in that folder"),
         (["train", "--evaluate", "--no-wait"], 2, "leave --no-wait out"),
         (["watch", "absent"], 1, "no run at"),
         (["stop", "absent"], 1, "no run at"),
@@ -140,7 +140,7 @@ def test_a_broken_file_is_named(cli: Cli, tmp_path: Path):
 
     done = cli("train", "rl.toml")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert f"look: {tmp_path / 'rl.toml'}" in done.stderr
     assert "hint:" in done.stderr
 
@@ -173,6 +173,25 @@ def test_doctor_names_an_engine_that_is_not_there(cli: Cli):
 
     assert done.returncode == 2
     assert "there is no nemo engine" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["prime-rl"], "prime-rl is an engine: rlguide doctor --engine prime-rl"),
+        (["--json", "--report"], "leave --json or --report out"),
+        (["--only", "gpu"], "did you mean gpus?"),
+        (["--only", "port"], "did you mean ports?"),
+        (["--only", "trl", "--only", "packages.torc"], "did you mean packages.torch?"),
+    ],
+)
+def test_a_question_that_the_doctor_does_not_understand_is_answered_with_the_right_one(
+    cli: Cli, arguments: list[str], said: str
+):
+    done = cli("doctor", *arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in " ".join(done.stderr.split())
 
 
 def test_doctor_looks_at_single_checks_and_at_the_machine_for_a_configuration(cli: Cli, tmp_path: Path):

@@ -14,7 +14,10 @@ import typer
 from toy import toy_plan
 
 import rlguide
+from rlguide.accounts import WandbAccount
+from rlguide.checks.hardware import gpu_text
 from rlguide.console import changes_asked, pasteable
+from rlguide.records import Gpu, GpuOwner
 from rlguide.run import launch
 from rlguide.slot import cpu_slot
 
@@ -22,6 +25,9 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 PROGRAM = shlex.join([sys.executable, "-P", "-c", "from rlguide.cli import main; main()"])
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
+GPU = Gpu(index=0, name="X", memory_gib=80, free_gib=80,
+          owners=(GpuOwner(pid=7, who="sleep of bert"), GpuOwner(pid=8, who="the run 'one' of rlguide")))  # fmt: skip
+ANNA = WandbAccount(user="anna", entity="her-team", source="WANDB_API_KEY", host="wandb.ai")
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ def test_a_file_that_somebody_edited_is_not_written_over(shell: Shell, tmp_path:
 
     refused = [shell(f"config {line} --output rl.toml") for line in ("", "guide", "tiny --set seed=1")]
 
-    assert [done.returncode for done in refused] == [1, 1, 1]
+    assert [done.returncode for done in refused] == [2, 2, 2]
     assert all("with other values is there: " in done.stderr for done in refused)
     assert all("rlguide config rl.toml --set KEY=VALUE --output rl.toml" in done.stderr for done in refused)
     assert (tmp_path / "rl.toml").read_text() == edited
@@ -204,7 +210,7 @@ def test_where_no_run_is_the_reader_learns_where_runs_are_looked_for(shell: Shel
 def test_an_outputs_folder_of_nobody_is_one_clear_error(shell: Shell):
     done = shell("runs", RLGUIDE_OUTPUTS="~nobody-of-that-name/x")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "'~nobody-of-that-name/x' cannot be a path" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -236,6 +242,17 @@ def test_help_about_the_warm_start_and_its_mistakes_need_no_processor(shell: She
     assert refused.stderr.startswith("error: the CPU is in use by another")
 
 
+@pytest.mark.parametrize("options", ["--only python", "--engine prime-rl --json"])
+def test_whoever_reads_no_further_is_told_apart_from_a_doubt(options: str):
+    code = "import os; os.devnull = '/no/such/place'; from rlguide.cli import main; main()"
+    argv = [sys.executable, "-P", "-c", code, "doctor", *options.split()]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as doctor:
+        doctor.stdout.close()
+        told = doctor.stderr.read()
+
+    assert (doctor.returncode, b"Traceback" in told) == (141, False), told
+
+
 # ------------------------------------------------------------------------------------------- for the eyes of strangers
 
 
@@ -253,3 +270,35 @@ def test_what_is_pasted_holds_no_secret_no_password_and_no_name(monkeypatch: pyt
         "~/rl on [machine].example, not node177; python of [user] (pid 7); "
         "proxy http://proxy.example:3128; key [WANDB_API_KEY]"
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "pasted"),
+    [
+        (gpu_text(GPU), "0 X, 80 of 80 GiB free, sleep of [user] (pid 7), the run 'one' of rlguide (pid 8)"),
+        (ANNA.told, "the run reports to [user]'s account, in [user], on wandb.ai; the key is from WANDB_API_KEY."),
+        (ANNA.model_copy(update={"entity": "anna"}).told,
+         "the run reports to [user]'s account, on wandb.ai; the key is from WANDB_API_KEY."),
+        ("the W&B key from WANDB_API_KEY belongs to anna", "the W&B key from WANDB_API_KEY belongs to [user]"),
+        ("set WANDB_API_KEY to a key of bert, correct it", "set WANDB_API_KEY to a key of [user], correct it"),
+        ("token of anna, from HF_TOKEN", "token of [user], from HF_TOKEN"),
+    ],
+)  # fmt: skip
+def test_what_is_pasted_names_no_account_and_nobody_on_a_gpu(told: str, pasted: str):
+    assert pasteable(told) == pasted
+
+
+@pytest.mark.parametrize("home", [None, "/"])
+def test_a_container_whose_user_has_no_name_and_no_home_is_pasted_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, home: str | None
+):
+    def unknown(uid: int) -> object:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("HOME", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    if home:
+        monkeypatch.setenv("HOME", home)
+
+    assert pasteable("66 GiB free at /work/outputs") == "66 GiB free at /work/outputs"

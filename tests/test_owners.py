@@ -14,7 +14,7 @@ import pytest
 from toy import FOREVER, after_steps, eventually, supervisor_of, toy_plan, trainer_of
 
 from rlguide.owners import NOT_VISIBLE, owner_of
-from rlguide.paths import RunFiles
+from rlguide.paths import OUTPUTS_VARIABLE, RunFiles
 from rlguide.process import MARK, identity_of
 from rlguide.records import ComponentStatus, GpuOwner, RunRecord, State
 from rlguide.run import launch
@@ -109,6 +109,18 @@ def test_damaged_runs_beside_it_hide_nobody(outputs: Path, content: str):
 
     with sleeper(**{MARK: "a-mark"}) as pid:
         assert owner_of(pid).who == "the run 'good' of rlguide"
+
+
+def test_who_it_is_is_told_also_where_the_working_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv(OUTPUTS_VARIABLE)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with sleeper(folder=tmp_path) as pid:
+        assert owner_of(pid).who.startswith("sleep of ")
 
 
 def test_others_are_named_by_program_and_user():

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -6,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from rlguide.errors import Busy, LaunchError
-from rlguide.slot import cpu_slot
+from rlguide.slot import cpu_slot, require_free_cpu
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 HOLD = """
 import sys
-from rlguide.slot import cpu_slot
+from rlguide.slot import cpu_slot, require_free_cpu
 with cpu_slot("the other one"):
     print("holding", flush=True)
     sys.stdin.read()
@@ -84,3 +85,15 @@ def test_a_slot_whose_holder_cannot_be_told_is_held_all_the_same(tmp_path: Path)
 
     with cpu_slot("outer"), pytest.raises(Busy, match="another process"), cpu_slot("inner"):
         pass
+
+
+def test_a_look_at_the_slot_makes_no_file_and_names_the_holder(tmp_path: Path, other):
+    with pytest.raises(Busy, match=f"the other one .pid {other.pid}."):
+        require_free_cpu()
+    other.kill()
+    other.wait()
+    require_free_cpu()
+
+    shutil.rmtree(tmp_path / f"rlguide-{os.getuid()}")
+    require_free_cpu()
+    assert not [*tmp_path.iterdir()]

@@ -230,6 +230,18 @@ def test_a_report_shows_only_what_is_wrong_unless_asked_for_everything():
     assert "--all" not in text.report_text(found, everything=True)
 
 
+@pytest.mark.parametrize(
+    ("statuses", "told"),
+    [
+        ([Status.PASS], "1 of 1 check found nothing wrong; the"),
+        ([Status.SKIP], "1 was not needed or not tried; the"),
+        ([Status.PASS, Status.SKIP], "1 of 2 checks found nothing wrong, 1 was not needed or not tried; the"),
+    ],
+)
+def test_what_was_not_tried_is_not_counted_as_well(statuses: list[Status], told: str):
+    assert text.report_text(report(*statuses)).splitlines()[1].startswith(told)
+
+
 def test_the_first_screen_of_a_good_machine_is_short():
     well = report(*[Status.PASS] * 40)
 

@@ -17,6 +17,7 @@ from rlguide.config import RunConfig, from_preset
 from rlguide.errors import ConfigError, EngineMissing, RlguideError
 from rlguide.paths import outputs_root
 from rlguide.records import Check, Machine, MachineReport, Status
+from rlguide.view.text import report_text
 
 ANY = Machine(cores=1, memory_gib=1)
 """A recording is played alike on every machine."""
@@ -27,6 +28,13 @@ OUTSIDE = {"network", "services on the internet", "hub-token", "hugging face tok
 PLAN = Question("plan", "plan", "can be made", lambda: Finding(Status.SKIP, "not made: first comes what is missing"),
                 MACHINE_DEADLINE_S)  # fmt: skip
 """Asked last: what keeps a run from being planned, though all that it needs is there; and how long it takes."""
+
+
+class Report(MachineReport):
+    """A report that prints as the doctor shows it."""
+
+    def __str__(self) -> str:
+        return report_text(self)
 
 
 def check_machine(
@@ -99,7 +107,9 @@ def _require_known(names: Collection[str], about: About) -> None:
     there = [question for engine in engines.ENGINES for question in _needs(engine, about).questions]
     if unknown := sorted(name for name in names if not _called(name, there) and name not in OUTSIDE):
         ids = sorted({question.id.split(".")[0] for question in (*there, PLAN)} | {"network"})
-        alike = difflib.get_close_matches(unknown[0], [*ids, *(question.title.lower() for question in there)], n=1)
+        alike = difflib.get_close_matches(
+            unknown[0], [*ids, *(name for one in there for name in (one.id, one.title.lower()))], n=1
+        )
         hint = f"did you mean {alike[0]}? " if alike else ""
         raise ConfigError(f"there is no check {', '.join(unknown)}", hint=f"{hint}checks: {', '.join(ids)}")
 
@@ -157,4 +167,4 @@ def _report(engine: str, checks: tuple[Check, ...], *, is_whole: bool) -> Machin
         verdict = [f"Nothing is missing of what was asked: {named if len(well) < SEVERAL else f'{len(well)} checks'}."]
     if doubtful and not failed:
         verdict.append(f"In doubt: {', '.join(doubtful)}.")
-    return MachineReport(engine=engine, checks=checks, verdict=" ".join(verdict))
+    return Report(engine=engine, checks=checks, verdict=" ".join(verdict))

@@ -11,11 +11,8 @@ from rlguide.engines.trl import choose_gpu
 from rlguide.errors import Busy, ConfigError, LaunchError
 from rlguide.gpus import cuda_name
 from rlguide.records import Gpu, Machine, Status
-from rlguide.slot import cpu_slot
+from rlguide.slot import require_free_cpu
 from rlguide.torch_build import INSTALL, look_at_build, torch_build, torch_folder
-
-LOOK_S = 0.5
-"""Another doctor may be looking at the same moment."""
 
 
 def look_at_cores(machine: Machine) -> Finding:
@@ -111,8 +108,8 @@ def look_at_driver(
 def look_at_slot() -> Finding:
     """Whether another run of ours computes on the processor."""
     try:
-        with cpu_slot("rlguide doctor", wait_s=LOOK_S):
-            return Finding(Status.PASS, "free")
+        require_free_cpu()
+        return Finding(Status.PASS, "free")
     except Busy as error:
         return Finding(Status.WARN, error.message, error.hint)
     except LaunchError as error:

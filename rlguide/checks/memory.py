@@ -50,6 +50,8 @@ def look_at_memory(machine: Machine, policy: str, *, on_gpu: bool) -> Finding:
     if limit != resource.RLIM_INFINITY and limit < (ADDRESSES_GIB + more_gib) * GIB:
         seen = f"a program may address {limit / GIB:.1f} GiB, and training takes {ADDRESSES_GIB + more_gib:.1f}"
         return Finding(Status.FAIL, seen, "raise that limit: ulimit -v unlimited")
+    if machine.memory_gib is None:
+        return Finding(Status.WARN, "unknown", "look whether this system shows its /proc/meminfo")
     seen = f"{machine.memory_gib:.1f} GiB available"
     if machine.memory_gib >= TINY_GIB + more_gib:
         return Finding(Status.PASS, seen)

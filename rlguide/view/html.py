@@ -29,11 +29,12 @@ def plan_html(plan: records.Plan) -> Markup:
 
 def report_html(report: records.MachineReport) -> Markup:
     """The verdict and what is wrong or doubtful, with what to do about it; all checks are behind a fold."""
-    wrong = plain.remarkable(report)
+    wrong, number = plain.remarkable(report), len(report.checks)
+    told = "the check" if number == 1 else f"all {number} checks"
     return join(
         notes([report.verdict]),
         _checks(wrong, caption="What is wrong or doubtful") if wrong else Markup(),
-        folded(f"all {len(report.checks)} checks", _checks(report.checks, caption=f"For the engine {report.engine}")),
+        folded(told, _checks(report.checks, caption=f"For the engine {report.engine}")),
     )
 
 

@@ -84,9 +84,10 @@ def report_text(report: MachineReport, *, everything: bool = False) -> str:
     lines = [report.verdict, *checks]
     if well := len(report.checks) - len(shown):
         untried = sum(check.status is Status.SKIP for check in report.checks if check not in shown)
-        left_out = f", {untried} were not needed or not tried" if untried else ""
-        told = f"{well - untried} of {len(report.checks)} checks found nothing wrong{left_out}"
-        lines.append(f"{told}; the doctor shows them with `--all`.")
+        total = "1 check" if len(report.checks) == 1 else f"{len(report.checks)} checks"
+        found = f"{well - untried} of {total} found nothing wrong" if well > untried else ""
+        left_out = f"{untried} {'was' if untried == 1 else 'were'} not needed or not tried" if untried else ""
+        lines.append(f"{', '.join(filter(None, (found, left_out)))}; the doctor shows them with `--all`.")
     return "\n".join(lines)
 
 
@@ -101,10 +102,14 @@ def pasted_text(report: MachineReport, made: Provenance) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
     head = [
         f"rlguide doctor, engine {report.engine}, {made.made_at}",
-        f"{made.system}; {made.processor}; {made.cores} cores; {made.memory_gib:.1f} GiB available",
+        f"{made.system}; {made.processor}; {made.cores} cores; {_gib(made.memory_gib)} available",
         f"Python {made.python}{commit}; {packages}",
     ]
     return "\n".join(["```text", *head, report_text(report, everything=True), "```"])
+
+
+def _gib(number: float | None) -> str:
+    return "memory unknown, what is" if number is None else f"{number:.1f} GiB"
 
 
 def check_text(check: Check, *, fix: bool) -> str:
