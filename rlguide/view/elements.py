@@ -6,31 +6,20 @@ Readable in light and in dark themes: colours are the reader's own, or tints bes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from rlguide.view.written import is_quantity, written
 
 DARKER = "invert(.93) hue-rotate(180deg)"
 """Turns a picture drawn on white into one for a dark page; its colours keep their hue."""
-STYLE = """
-div.rlg{max-width:60em;line-height:1.45}
-div.rlg.rlg table{border-collapse:collapse;margin:.4em 0 .8em;font-size:.93em;color:inherit}
-div.rlg.rlg caption{caption-side:top;text-align:left;font-weight:600;padding:.2em 0;color:inherit}
-div.rlg.rlg th,div.rlg.rlg td{text-align:left;vertical-align:top;padding:.25em .7em;min-width:5.5em;max-width:46em;
-border-bottom:1px solid rgba(128,128,128,.4);white-space:normal;overflow-wrap:anywhere}
-div.rlg.rlg th{font-weight:600;min-width:0;overflow-wrap:break-word}div.rlg.rlg th[scope=col]{white-space:nowrap}
-div.rlg.rlg .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;min-width:0}
-div.rlg .card{border:1px solid rgba(128,128,128,.5);border-left-width:5px;
-border-radius:4px;padding:.5em .9em;margin:.3em 0}
-div.rlg .card p,div.rlg p{margin:.25em 0}div.rlg .scroll{overflow-x:auto}div.rlg progress{width:14em;max-width:60%}
-div.rlg .text{font-family:monospace;white-space:pre-wrap;overflow-wrap:anywhere}div.rlg .soft{opacity:.75}
-div.rlg u{background:rgba(46,160,67,.25);text-decoration:underline;text-decoration-thickness:2px}
-div.rlg s{background:rgba(224,60,60,.3);text-decoration:line-through;text-decoration-thickness:2px}
-div.rlg b{background:rgba(210,150,0,.3);border:1px dashed;border-radius:3px;padding:0 .15em;margin:0 .15em;cursor:help}
-div.rlg pre{font-family:monospace;font-size:.85em;max-height:24em;overflow:auto;white-space:pre-wrap;margin:.3em 0;
-color:inherit;background:none}
-div.rlg summary{cursor:pointer}div.rlg figure{margin:.4em 0}div.rlg img{width:700px;max-width:100%;border-radius:6px}
-[data-jp-theme-light=false] div.rlg img,.vscode-dark div.rlg img{filter:DARKER}
-""".replace("DARKER", DARKER)
+
+
+def stylesheet(name: str) -> str:
+    """The style sheet beside this module; `DARKER` in it stands for the filter."""
+    return Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8").replace("DARKER", DARKER)
+
+
+STYLE = stylesheet("elements")
 
 
 class Markup(str):

@@ -34,7 +34,8 @@ class Form:
     """Fields, a verdict that follows every change, and what differs from the preset.
 
     `config` is the latest valid configuration; a value that is not valid leaves it as it was. `fields` are the
-    ipywidgets by dotted key.
+    ipywidgets by dotted key. As HTML, `verdict` is what it says of the values as they stand, and `outlook` how long the
+    run would take, and what is unusual in the last valid values.
     """
 
     def __init__(
@@ -55,16 +56,6 @@ class Form:
         for field in self.fields.values():
             field.observe(self._changed, names="value")
 
-    @property
-    def verdict(self) -> str:
-        """What the form says of the values as they stand, as HTML."""
-        return self._verdict.value
-
-    @property
-    def outlook(self) -> str:
-        """How long the run would take, and what is unusual in the last valid values, as HTML."""
-        return self._outlook.value
-
     def _changed(self, _: Any) -> None:
         try:
             self._accept(self.config.replace({key: _read(field) for key, field in self.fields.items()}))
@@ -74,12 +65,12 @@ class Form:
     def _accept(self, config: RunConfig) -> None:
         before, self.config = self.config, config
         self._say("✓ valid;", self._save(config, before))
-        self._outlook.value = page(notes(outlook(config, self._estimate(config))))
+        self.outlook = self._outlook.value = page(notes(outlook(config, self._estimate(config))))
         for handle in self._below:
             handle.update(self._view())
 
     def _say(self, verdict: str, why: str) -> None:
-        self._verdict.value = page(tag("p", tag("strong", verdict), f" {why}", role="status"))
+        self.verdict = self._verdict.value = page(tag("p", tag("strong", verdict), f" {why}", role="status"))
 
     def _view(self) -> View:
         head = ("setting", f"preset {self.config.preset}", "here", "note")

@@ -12,28 +12,10 @@ from rlguide.history import History
 from rlguide.records import Comparison, Evaluation, Provenance, RunRecord
 from rlguide.view import html, results
 from rlguide.view import text as plain
-from rlguide.view.elements import DARKER, STYLE, Markup, join, notes, table, tag
+from rlguide.view.elements import STYLE, Markup, join, notes, stylesheet, table, tag
 from rlguide.view.written import duration, gpu_names, moment, number
 
-PAGE_STYLE = """
-:root{color-scheme:light dark;--paper:#fff;--ink:#1c2024;--edge:#8886;
---before:#8b949e;--choosing:#2f7fd1;--improving:#2f9e5b}
-@media (prefers-color-scheme:dark){
-:root{--paper:#15181c;--ink:#e4e7ea;--before:#6e7681;--choosing:#58a6ff;--improving:#56d364}
-div.rlg img{filter:DARKER}}
-body{background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif;
-margin:2em auto;max-width:62em;padding:0 1.2em}
-h1{font-size:1.6em;margin-bottom:.2em}h2{font-size:1.2em;margin:1.8em 0 .4em;border-bottom:1px solid var(--edge)}
-a{color:inherit}
-div.rlg .verdict{font-size:1.15em;font-weight:600;border-left:5px solid var(--choosing);padding-left:.8em}
-div.rlg{max-width:none}li{margin:.3em 0;max-width:52em}
-.bar{display:flex;height:1.6em;max-width:46em;border:1px solid var(--edge);border-radius:3px;overflow:hidden}
-.key{display:inline-block;width:.9em;height:.9em;border:1px solid var(--edge);margin-right:.4em;vertical-align:-.1em}
-.before{background:var(--before)}.choosing{background:var(--choosing)}
-.improving{background:repeating-linear-gradient(45deg,var(--improving) 0 6px,transparent 6px 9px) var(--paper)}
-div.rlg th[scope=col]{overflow-wrap:normal}
-code{font-size:.93em;overflow-wrap:anywhere}
-""".replace("DARKER", DARKER)
+PAGE_STYLE = stylesheet("page")
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 {title}<style>{style}</style></head><body><main>{body}</main></body></html>
