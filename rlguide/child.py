@@ -33,7 +33,6 @@ GRACE_S = 5.0
 KILLED_S = 1.0
 """Seconds for a killed program to be gone; one inside a driver's call may never be."""
 ANSWER_BYTES = 2**20
-TAIL_LINES = 15
 
 
 def program(name: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from rlguide.asking import Finding
 from rlguide.checkout import HOME, REVISION, extras_of, reason_against, require_supported, venv_bin, venv_python
 from rlguide.checks.hub import cached, is_on_hub
 from rlguide.checks.tools import look_at_uv
-from rlguide.child import TAIL_LINES, answer_of, running
+from rlguide.child import answer_of, running
 from rlguide.config import PRESETS
 from rlguide.engines.policy import find_policy
 from rlguide.errors import ConfigError, EngineMissing
@@ -26,7 +26,7 @@ from rlguide.paths import absolute, outputs_root
 from rlguide.readiness import ENVIRONMENT, PARTS, problem_of, try_imports
 from rlguide.records import Status
 from rlguide.redact import redacted
-from rlguide.tail import LineReader, last_lines
+from rlguide.tail import LineReader, last_lines, with_end
 from rlguide.troubles import explained
 from rlguide.wheel import checked_files, place_files, read_wheel
 
@@ -258,7 +258,7 @@ class Parts:
             if code:
                 trouble = explained("\n".join(last_lines(log, LOG_LINES)), extras_of(self.checkout))
                 told = f"{shlex.join(argv)} ended with {code}: {trouble.told}"
-                raise EngineMissing("\n  ".join([told, *last_lines(log, TAIL_LINES)]), look=log, hint=trouble.hint)
+                raise EngineMissing(with_end(told, log), look=log, hint=trouble.hint)
 
     def _followed(self, argv: tuple[str, ...], log: Path, env: dict[str, str]) -> int:
         """Run a program, say its lines as they come, and what a progress bar shows; returns the exit code."""

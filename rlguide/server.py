@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from rlguide.child import TAIL_LINES, running
+from rlguide.child import running
 from rlguide.environ import HOST
 from rlguide.environment.reward import prompt_messages
 from rlguide.errors import ServerError
 from rlguide.redact import redacted
-from rlguide.tail import last_lines
+from rlguide.tail import with_end
 
 if TYPE_CHECKING:
     import httpx
@@ -73,8 +73,7 @@ class Endpoint:
 
     def failure(self, message: str) -> ServerError:
         """A `ServerError` that shows the end of the log."""
-        tail = "\n".join(f"  {line}" for line in last_lines(self.log, TAIL_LINES))
-        return ServerError(f"{message}\n{tail}" if tail else message, look=self.log)
+        return ServerError(with_end(message, self.log), look=self.log)
 
 
 @contextmanager

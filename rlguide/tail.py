@@ -15,6 +15,8 @@ LINE_BYTES = 2**18
 """Longer lines are cut: nothing that we parse is longer, and a model may print anything."""
 SHOWN = 1000
 """Characters of a line that are shown to a reader: a dozen lines of a terminal."""
+SHOWN_LINES = 15
+"""Of a log, below the message about what went wrong."""
 LEAD = 8
 """Lines before those that are shown, in which a secret may begin that goes on in them."""
 
@@ -100,6 +102,11 @@ def last_lines(path: Path, n: int) -> list[str]:
         del lines[0]  # only its end was read
     clean = redacted(b"\n".join(lines[-n - LEAD :]).decode(errors="surrogateescape")).encode(errors="surrogateescape")
     return [_shown(line, is_part) for line in clean.split(b"\n")[-n:]]
+
+
+def with_end(message: str, log: Path) -> str:
+    """`message`, and below it the last lines of a log."""
+    return "\n  ".join([message, *last_lines(log, SHOWN_LINES)])
 
 
 def _shown(line: bytes, is_part: bool) -> str:

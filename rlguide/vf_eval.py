@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlguide.child import TAIL_LINES, running
+from rlguide.child import running
 from rlguide.environ import bypassing
 from rlguide.errors import EvaluationError
 from rlguide.records import EvalSample, Sampling
 from rlguide.redact import redact_files
 from rlguide.server import Endpoint
-from rlguide.tail import last_lines
+from rlguide.tail import with_end
 
 Progress = Callable[[int, int], object]
 """Called with the rollouts done and the rollouts in all."""
@@ -128,7 +128,7 @@ def require_few_errors(samples: Sequence[EvalSample], sampling: Sampling, log: P
 
 def failure(message: str, log: Path) -> EvaluationError:
     """An `EvaluationError` that shows the end of a log."""
-    return EvaluationError("\n  ".join([message, *last_lines(log, TAIL_LINES)]), look=log)
+    return EvaluationError(with_end(message, log), look=log)
 
 
 def _wait(
