@@ -301,4 +301,4 @@ def test_a_container_whose_user_has_no_name_and_no_home_is_pasted_as_it_is(
     if home:
         monkeypatch.setenv("HOME", home)
 
-    assert pasteable("66 GiB free at /work/outputs") == "66 GiB free at /work/outputs"
+    assert pasteable("66 GiB free at /srv/outputs") == "66 GiB free at /srv/outputs"
