@@ -537,23 +537,6 @@ CORES = (
     limited("rubbish for a quota", PASS, "", "cores", cpu_max="\x00 lots"),
     limited("too little memory by limit", FAIL, "1.0 GiB available", "memory", memory_max=str(GIB), memory_current="0"),
     limited("used up", FAIL, "0.0 GiB available", "memory", memory_max=str(GIB), memory_current=str(2 * GIB)),
-    Case(
-        "cores and memory",
-        "a limit of addresses",
-        "memory",
-        FAIL,
-        "a program may address 2.3 GiB, and training takes 3.5",
-        lambda w: w.addresses(2_500_000_000),
-        helps="ulimit -v",
-    ),
-    Case(
-        "cores and memory",
-        "a limit of addresses that is large enough",
-        "memory",
-        PASS,
-        "GiB available",
-        lambda w: w.addresses(4_000_000_000),
-    ),
     sized(
         "the guide's policy, which is not here, in 3 GiB",
         "memory",

@@ -5,7 +5,6 @@ Nothing inside rlguide is replaced. What is not built is not there: no GPU, no t
 
 import json
 import os
-import resource
 import shutil
 import socket
 import subprocess
@@ -175,12 +174,6 @@ class World:
         mask = os.sched_getaffinity(0)
         self.stack.callback(os.sched_setaffinity, 0, mask)
         os.sched_setaffinity(0, {min(mask)})
-
-    def addresses(self, limit: int) -> None:
-        """How many bytes a program may address."""
-        before = resource.getrlimit(resource.RLIMIT_AS)
-        self.stack.callback(resource.setrlimit, resource.RLIMIT_AS, before)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
 
     def limits(self, files: dict[str, str]) -> None:
         """What Linux says of the limits of this process."""

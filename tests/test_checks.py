@@ -193,6 +193,19 @@ def test_where_no_thread_can_be_started_that_is_a_doubt(fresh_python: Callable[[
     assert any("can't start new thread" in check.seen and "ulimit -a" in check.fix for check in doubts), told
 
 
+@pytest.mark.parametrize(("limit_gb", "status"), [(2.5, FAIL), (4, PASS)])
+def test_a_limit_of_addresses_counts_as_memory(limit_gb: float, status: Status, fresh_python: Callable[[str], str]):
+    told = fresh_python(
+        "import resource; from rlguide.checks import check_machine\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({limit_gb * 1e9:.0f}, resource.RLIM_INFINITY))\n"
+        "print(check_machine('trl', only=['memory']).model_dump_json())"
+    )
+
+    (memory,) = MachineReport.model_validate_json(told).checks
+    assert memory.status is status, memory.seen
+    assert status is PASS or ("a program may address 2.3 GiB" in memory.seen and "ulimit -v" in memory.fix)
+
+
 def test_checks_run_at_the_same_time():
     both = threading.Barrier(2, timeout=5)
 
