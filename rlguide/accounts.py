@@ -4,16 +4,14 @@ wandb takes a key from wherever it finds one, on a shared machine often a collea
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from rlguide.child import running
+from rlguide.child import answer_of
 from rlguide.errors import ConfigError
 from rlguide.paths import PACKAGE, install_command
 from rlguide.records import Plan, Record
-from rlguide.tail import last_lines
 
 PROGRAM = PACKAGE / "programs" / "wandb_account.py"
 LIMIT_S = 20.0
@@ -72,16 +70,14 @@ def wandb_account(*, limit_s: float = LIMIT_S) -> WandbAccount:
 
     Asks within `limit_s` seconds and never prompts. Raises `ConfigError`, with its own words for each kind of failure.
     """
-    with tempfile.TemporaryDirectory(prefix="rlguide-wandb-") as folder:
-        answer, log = Path(folder) / "answer.json", Path(folder) / "wandb.log"
-        quiet = {"WANDB_MODE": "online", "WANDB_ERROR_REPORTING": "false", "WANDB_CACHE_DIR": folder}
-        with running((sys.executable, "-P", str(PROGRAM), str(answer)), log, env=quiet) as child:
-            try:
-                child.wait(limit_s)
-            except subprocess.TimeoutExpired:
-                raise _problem({"problem": "late", "host": "W&B"}) from None
-        if child.returncode != 0:
-            said = " ".join(last_lines(log, 1)) or f"exit code {child.returncode}"
+    with tempfile.TemporaryDirectory(prefix="rlguide-wandb-") as name:
+        folder, answer = Path(name), Path(name, "answer.json")
+        quiet = {"WANDB_MODE": "online", "WANDB_ERROR_REPORTING": "false", "WANDB_CACHE_DIR": name, "TMPDIR": name}
+        done = answer_of((sys.executable, "-P", PROGRAM, answer), limit_s=limit_s, env=quiet, folder=folder)
+        if done.code is None:
+            raise _problem({"problem": "late", "host": "W&B"})
+        if done.code != 0:
+            said = " ".join(done.err.strip().splitlines()[-1:]) or f"exit code {done.code}"
             raise _problem({"problem": "trouble", "host": "W&B's own program", "told": said})
         found = json.loads(answer.read_text(encoding="utf-8"))
     if "problem" in found:

@@ -80,8 +80,11 @@ class Answer(NamedTuple):
         return redacted(" ".join((self.err.strip() or self.out.strip()).split()))[:200]
 
 
-def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
-    """What a short program answers within `limit_s` seconds. Raises `OSError` when it cannot be started, or not answer.
+def answer_of(
+    argv: Sequence[str | Path], *, limit_s: float, env: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Answer:
+    """What a short program answers within `limit_s` seconds, with `env` besides what it inherits, working in `folder`
+    or here. Raises `OSError` when it cannot be started, or not answer.
 
     Whatever it started is killed with it, and both also when this process ends first, as far as that can be told of a
     program that was killed itself; one that cannot be killed is left behind.
@@ -94,7 +97,8 @@ def answer_of(argv: Sequence[str | Path], *, limit_s: float) -> Answer:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            env=inherited() | {MARK: mark},
+            env=inherited() | (env or {}) | {MARK: mark},
+            cwd=folder,
             start_new_session=True,
             preexec_fn=end_with_parent(signal.SIGKILL),
         )

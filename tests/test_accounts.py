@@ -3,14 +3,15 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from toy import eventually, toy_plan
+from toy import eventually, processes_below, toy_plan
 from wandb_stub import Stub, serving
 
 from rlguide.accounts import wandb_account
-from rlguide.checks import check_machine
+from rlguide.checks import accounts, check_machine
 from rlguide.config import load_config
 from rlguide.engines import plan as planned
 from rlguide.errors import ConfigError
@@ -190,6 +191,37 @@ def test_the_question_has_a_deadline(wandb: Stub, monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(ConfigError, match="W&B does not answer in time"):
         wandb_account(limit_s=1)
+
+
+def test_a_wandb_that_does_not_want_to_end_is_ended_in_time(
+    wandb: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "wandb.py").write_text(
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(accounts, "ANSWER_S", 2.0)
+
+    (found,) = check_machine(only=["wandb"], config=load_config("tiny", {"wandb.mode": "online"})).checks
+
+    assert (found.status, found.seconds < 2 + 2) == (Status.FAIL, True)
+    assert found.seen == "W&B does not answer in time, so that the account of the W&B key is not known"
+    assert not processes_below(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["well", "late"])
+def test_nothing_is_left_of_the_question_in_the_folder_for_temporary_files(
+    wandb: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("WANDB_API_KEY", ANNA)
+    wandb.how = how
+
+    with suppress(ConfigError):
+        wandb_account(limit_s=4)
+
+    assert not [*(tmp_path / "tmp").iterdir()]
 
 
 # ------------------------------------------------------------------------------------------------------- launching

@@ -18,7 +18,7 @@ from rlguide.import_trial import ImportTrial
 from rlguide.paths import outputs_root
 from rlguide.records import Machine, Status
 
-WANDB_DEADLINE_S = ANSWER_S + 0.5
+WANDB_DEADLINE_S = ANSWER_S + 2
 NETWORK_DEADLINE_S = 8.0
 MACHINE_DEADLINE_S = LIMIT_S + 2
 
