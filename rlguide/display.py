@@ -48,7 +48,7 @@ def monitor(run: Run | Path | str) -> None:
 
     Shows where the run stands, the reward curve, the metrics of the last steps and the ends of the logs.
     """
-    run = _found(run)
+    run = attach(run)
     live = _shown(run)
     follower = _followers.get(run.directory)
     if not (follower and follower.is_alive()):
@@ -123,7 +123,7 @@ def plot_reward(run: Run | Path | str) -> View:
     and what the warm start gets without learning."""
     from rlguide.view.plots import RewardPlot, floors
 
-    run = _found(run)
+    run = attach(run)
     record, history = run.status, run.history
     curve = RewardPlot().html(record, history.steps, floors=floors(_first_rollouts(run, history)))
     return View(curve, text.run_text(record, history.steps))
@@ -131,7 +131,7 @@ def plot_reward(run: Run | Path | str) -> View:
 
 def rollouts(run: Run | Path | str, step: int) -> View:
     """The rollouts of a training step, by text, with the letters that count marked."""
-    run = _found(run)
+    run = attach(run)
     found = run.rollouts(step)
     if not found:
         there = [record.step for record in run.history.steps if run.rollouts(record.step)]
@@ -153,7 +153,7 @@ def compare_letters(answer: str, text: str) -> View:
 
 def file_map(run: Run | Path | str) -> View:
     """The files of a run: what each is, and whether it is there."""
-    run = _found(run)
+    run = attach(run)
     files, layout = run.files, run.record.plan.layout
     entries = [
         (files.record, "what runs or ran: plan, state, how it ended"),
@@ -182,7 +182,7 @@ def _size(path: Path) -> str:
 
 def quick_reference(run: Run | Path | str) -> View:
     """What can be done with a run: in a notebook, and in a terminal."""
-    run = _found(run)
+    run = attach(run)
     name, first = shlex.quote(run.argument), run.record.plan.processes[0]
     rows = [
         ("find it again", f'run = rlguide.attach("{run.argument}")', "rlguide runs"),
@@ -292,7 +292,3 @@ def _progress() -> evaluation.Progress:
     from rlguide.view.live import LiveProgress
 
     return LiveProgress()
-
-
-def _found(run: Run | Path | str) -> Run:
-    return run if isinstance(run, Run) else attach(run)

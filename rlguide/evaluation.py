@@ -48,7 +48,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
     made again. Raises `EvaluationError` when a measurement is not valid or nothing is trained yet, and `Busy` while a
     training has the processor.
     """
-    run = run if isinstance(run, Run) else attach(run)
+    run = attach(run)
     _ = engines.tools(run.record.plan)
     _ = _trained_policy(run)  # says now, not after the first measurement, that there is none
     before = evaluate_one(run, "warm start", on_progress=on_progress)
@@ -58,7 +58,7 @@ def evaluate(run: Run | Path | str, *, on_progress: Progress | None = None) -> C
 
 def evaluate_one(run: Run | Path | str, which: Which, *, on_progress: Progress | None = None) -> Evaluation:
     """Measure one policy of a run, or read the evaluation that is there; see `evaluate`."""
-    run = run if isinstance(run, Run) else attach(run)
+    run = attach(run)
     tools = engines.tools(run.record.plan)
     asked = _asked(run, which)
     if kept := asked.kept():

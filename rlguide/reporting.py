@@ -27,7 +27,7 @@ def report(run: Run | Path | str) -> Path:
     `run` is a handle, a run directory, or a run's name. Works for every run, also one that failed or was never
     evaluated. Raises `RunNotFound` or `RunDamaged`.
     """
-    run = run if isinstance(run, Run) else attach(run)
+    run = attach(run)
     write_atomically(run.files.report, redacted(report_page(_contents(run))))
     return run.files.report
 

@@ -63,13 +63,14 @@ def _attach_or_refuse(run: "Run", plan: Plan) -> "Run":
     return run
 
 
-def attach(directory: str | Path) -> "Run":
-    """The run in `directory`: a folder, or the name of a run below the outputs folder.
+def attach(run: "Run | str | Path") -> "Run":
+    """The run in a folder, or of a name below the outputs folder; a handle is returned as it is.
 
     Raises `RunNotFound`, `RunDamaged`, or `ConfigError` for what can be no path.
     """
-    run = Run(find_run(Path(directory)))
-    _ = run.record  # says now, not later, that it cannot be read
+    if not isinstance(run, Run):
+        run = Run(find_run(Path(run)))
+        _ = run.record  # says now, not later, that it cannot be read
     return run
 
 

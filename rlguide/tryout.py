@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlguide import engines
-from rlguide.child import TAIL_LINES, running
+from rlguide.child import running
 from rlguide.config import RunConfig
 from rlguide.engines.base import Tools
 from rlguide.engines.trl import local_tools
@@ -19,7 +19,7 @@ from rlguide.paths import PACKAGE, TINY_POLICY
 from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
 from rlguide.slot import cpu_slot
-from rlguide.tail import last_lines
+from rlguide.tail import with_end
 
 PROGRAM = PACKAGE / "programs" / "complete.py"
 TIME_LIMIT_S = 300.0
@@ -40,7 +40,7 @@ def try_text(run: Run | RunConfig | Path | str, text: str, *, samples: int = 0) 
     if isinstance(run, RunConfig):
         plan, weights = engines.plan(run), None
     else:
-        run = run if isinstance(run, Run) else attach(run)
+        run = attach(run)
         plan, weights = run.record.plan, run.weights
     tools = engines.tools(plan)
     policies = {"warm start": plan.policy} | ({} if weights is None else {"trained policy": str(weights)})
@@ -136,9 +136,7 @@ def _complete(policies: list[str], text: str, samples: int, seed: int, tools: To
             except subprocess.TimeoutExpired:
                 ended = f"no answer after {TIME_LIMIT_S:.0f} s"
         if not out.is_file():
-            raise EvaluationError(
-                "\n  ".join([f"the policies could not be tried: {ended}", *last_lines(log, TAIL_LINES)])
-            )
+            raise EvaluationError(with_end(f"the policies could not be tried: {ended}", log))
         return [answers[0] for answers in json.loads(out.read_text(encoding="utf-8"))]
 
 
