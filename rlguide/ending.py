@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from rlguide.errors import LaunchError, RlguideError, RunOccupied
-from rlguide.family import ORPHAN_GRACE_S, end_tree, marked
+from rlguide.family import ORPHAN_GRACE_S, end_tree, left_over, marked
 from rlguide.files import refusals_told
 from rlguide.paths import RunFiles
 from rlguide.process import MARK, boot_id, host, own_identity
@@ -43,8 +43,7 @@ def end_processes(files: RunFiles, status: RunRecord, *above: ProcessIdentity) -
     components = [component.identity for component in status.components if component.identity]
     left = end_tree([*above, *components], grace_s=status.plan.grace_s, mark=status.mark)
     redact_files(files.engine, files.supervisor_log)
-    pids = ", ".join(str(identity.pid) for identity in left)
-    return f"could not be killed, probably stuck in a driver: pid {pids}" if left else None
+    return left_over(left)
 
 
 def end_what_is_left(files: RunFiles) -> None:
@@ -57,9 +56,7 @@ def end_what_is_left(files: RunFiles) -> None:
 
 def has_processes(status: RunRecord) -> bool:
     """True when something of the run is alive here; the processes of a copy are those of the original."""
-    if status.made_in:
-        return False
-    return bool(_marked(status))
+    return not status.made_in and bool(_marked(status))
 
 
 def _marked(status: RunRecord) -> set[psutil.Process]:

@@ -90,6 +90,12 @@ def end_tree(
     return tuple(filter(None, (identity_of(process.pid) for process in family.living(search=True))))
 
 
+def left_over(processes: Collection[ProcessIdentity]) -> str | None:
+    """A sentence about those that could not be killed; `None` where there are none."""
+    pids = ", ".join(str(identity.pid) for identity in processes)
+    return f"could not be killed, probably stuck in a driver: pid {pids}" if pids else None
+
+
 class _Family:
     """The processes that `end_tree` ends. psutil refuses to signal a pid that was reused meanwhile.
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from rlguide.errors import RlguideError
-from rlguide.family import end_tree
+from rlguide.family import end_tree, left_over
 from rlguide.files import exists, free_bytes, open_file, remove_file
 from rlguide.following import Follower
 from rlguide.paths import RunFiles
 from rlguide.process import identity_of, own_identity
-from rlguide.records import ComponentStatus, Process, RunRecord, State, StepRecord, StoppedBy
+from rlguide.records import ComponentStatus, RunRecord, State, StepRecord, StoppedBy
 from rlguide.redact import redact_files
 from rlguide.saved import resume_args
 from rlguide.starting import reap_orphans, start, wake_on_signals
@@ -125,12 +125,11 @@ class Supervisor:
             except OSError as error:
                 reason = f"{process.name} could not be started: {error}"
                 return Ending(State.FAILED, reason=reason, failed_component=process.name)
-            log.info("started %s, pid %d", process.name, self._children[process.name].pid)
-            self._update(components=(*self._record.components, self._status(process)))
+            pid = self._children[process.name].pid
+            log.info("started %s, pid %d", process.name, pid)
+            started = ComponentStatus(name=process.name, identity=identity_of(pid))
+            self._update(components=(*self._record.components, started))
         return None
-
-    def _status(self, process: Process) -> ComponentStatus:
-        return ComponentStatus(name=process.name, identity=identity_of(self._children[process.name].pid))
 
     def _follow(self) -> Ending:
         while True:
@@ -229,11 +228,8 @@ class Supervisor:
             ending = replace(ending, reason=f"{ending.reason} {self._done()}")
         elif ending.state is State.FAILED and free_bytes(self._files.directory) < RESERVE_BYTES:
             ending = replace(ending, reason=f"{ending.reason}; the disk of the run directory is full")
-        if left:
-            pids = ", ".join(str(identity.pid) for identity in left)
-            told = f"{ending.reason or ending.state}; could not be killed, probably stuck in a driver: pid {pids}"
-            ending = Ending(ending.state, told, ending.stopped_by, ending.failed_component)
-        return ending
+        told = left_over(left)
+        return replace(ending, reason=f"{ending.reason or ending.state}; {told}") if told else ending
 
     def _look_on(self, *, last: bool = False) -> None:
         try:
