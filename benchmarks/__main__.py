@@ -24,9 +24,10 @@ from rlguide.engines.prime_rl import METRICS
 from rlguide.engines.replay import RECORDING
 from rlguide.environment.texts import load_texts
 from rlguide.evaluation import evaluate
+from rlguide.measurements import Evaluation
 from rlguide.parsing import DIALECTS, HOLDING
 from rlguide.paths import TINY_POLICY
-from rlguide.records import Evaluation, RunRecord
+from rlguide.records import RunRecord
 from rlguide.run import Run, launch
 from rlguide.tail import LineReader
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlguide import evaluation, probe, records
+from rlguide import evaluation, measurements, probe, records
 from rlguide import run as operations
 from rlguide.config import RunConfig, Section, load_config, save_config
 from rlguide.dialects import find_stage
@@ -256,9 +256,9 @@ FORMS: dict[type, tuple[Callable[[Any], Markup], Callable[[Any], str]]] = {
     records.Plan: (html.plan_html, text.plan_text),
     records.MachineReport: (html.report_html, text.report_text),
     records.RunRecord: (html.run_html, text.run_text),
-    records.Evaluation: (html.evaluation_html, results.evaluation_text),
-    records.Comparison: (html.comparison_html, results.comparison_text),
-    records.Trial: (html.trial_html, results.trial_text),
+    measurements.Evaluation: (html.evaluation_html, results.evaluation_text),
+    measurements.Comparison: (html.comparison_html, results.comparison_text),
+    measurements.Trial: (html.trial_html, results.trial_text),
     RunConfig: (html.config_html, RunConfig.to_toml),
     Run: (
         lambda run: join(notes([run.notice]), html.run_html(run.status, run.history.steps)),

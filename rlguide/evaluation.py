@@ -20,8 +20,8 @@ from rlguide.engines.trl import local_tools
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError
 from rlguide.files import read_file, refusals_told, write_atomically
+from rlguide.measurements import Comparison, EvalSample, Evaluation, Sampling
 from rlguide.ports import free_port
-from rlguide.records import Comparison, EvalSample, Evaluation, Sampling
 from rlguide.run import Run, attach
 from rlguide.server import serving
 from rlguide.slot import cpu_slot

@@ -19,8 +19,9 @@ from rlguide.errors import ConfigError, EngineMissing, NotebookFailed, RlguideEr
 from rlguide.evaluation import evaluate
 from rlguide.guard import check_parameters
 from rlguide.links import copy_notebook
+from rlguide.measurements import Comparison
 from rlguide.paths import PACKAGE, RunFiles, notebooks_folder, outputs_root
-from rlguide.records import Comparison, Parameters, Record, RunSummary
+from rlguide.records import Parameters, Record, RunSummary
 from rlguide.redact import redact_file, redacted
 from rlguide.reporting import report
 from rlguide.run import attach, list_runs

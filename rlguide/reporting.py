@@ -9,9 +9,10 @@ from rlguide.display import file_map
 from rlguide.errors import EvaluationError
 from rlguide.evaluation import kept_evaluation
 from rlguide.files import write_atomically
+from rlguide.measurements import Comparison, Evaluation
 from rlguide.origin import provenance
 from rlguide.paths import TINY_POLICY
-from rlguide.records import Comparison, Evaluation, RunRecord
+from rlguide.records import RunRecord
 from rlguide.redact import redacted
 from rlguide.run import Run, attach
 from rlguide.statistics import compare

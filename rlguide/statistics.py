@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from rlguide.environment.reward import extract_answer, right_form
 from rlguide.errors import EvaluationError
-from rlguide.records import Comparison, EvalSample, Evaluation, Rollout
+from rlguide.measurements import Comparison, EvalSample, Evaluation
+from rlguide.records import Rollout
 
 RESAMPLES = 2000
 """Bootstrap draws: the ends of a 95 % interval then move by about 2 % of its width from seed to seed."""

@@ -15,8 +15,8 @@ from rlguide.engines.base import Tools
 from rlguide.engines.trl import local_tools
 from rlguide.environment.reward import prompt_messages, reward
 from rlguide.errors import ConfigError, EvaluationError, TextError
+from rlguide.measurements import Attempt, EvalSample, Trial
 from rlguide.paths import PACKAGE, TINY_POLICY
-from rlguide.records import Attempt, EvalSample, Trial
 from rlguide.run import Run, attach
 from rlguide.slot import cpu_slot
 from rlguide.tail import with_end

@@ -10,7 +10,7 @@ from typing import Any
 from rlguide.child import running
 from rlguide.environ import bypassing
 from rlguide.errors import EvaluationError
-from rlguide.records import EvalSample, Sampling
+from rlguide.measurements import EvalSample, Sampling
 from rlguide.redact import redact_files
 from rlguide.server import Endpoint
 from rlguide.tail import with_end

@@ -6,7 +6,7 @@ from toy import toy_plan
 
 from rlguide.config import RunConfig, load_config, write_config
 from rlguide.evaluation import held_out
-from rlguide.records import EvalSample, Evaluation, Sampling
+from rlguide.measurements import EvalSample, Evaluation, Sampling
 from rlguide.run import Run, launch
 from rlguide.statistics import summarise
 

@@ -16,9 +16,10 @@ from rlguide.config import load_config, write_config
 from rlguide.environment.texts import load_texts
 from rlguide.errors import ConfigError, EvaluationError, ServerError, TextError
 from rlguide.evaluation import evaluate, evaluate_one, held_out, notes, stored_evaluation
+from rlguide.measurements import EvalSample, Evaluation, Sampling
 from rlguide.paths import TINY_POLICY, RunFiles
 from rlguide.ports import free_port
-from rlguide.records import EvalSample, Evaluation, RunRecord, Sampling, State
+from rlguide.records import RunRecord, State
 from rlguide.server import serving
 from rlguide.statistics import summarise
 from rlguide.store import write_record

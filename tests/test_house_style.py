@@ -19,7 +19,7 @@ PACKAGE_CODE_LINES = 7800
 prime-rl was there with its installer, its own checks, and a copy to another machine."""
 REVIEWED = {
     "config.py": 395,  # one flat list of keys with their docstrings: reads best in one piece
-    "records.py": 550,  # one flat list of records with their docstrings
+    "records.py": 440,  # one flat list of records with their docstrings
 }
 """Longer files that were looked at: their own limits, with the reason."""
 

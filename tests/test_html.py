@@ -9,7 +9,8 @@ from toy import toy_plan
 
 from rlguide.config import from_preset
 from rlguide.environment.reward import similarity
-from rlguide.records import Attempt, EvalSample, Evaluation, Rollout, State, Status, StepRecord, Trial
+from rlguide.measurements import Attempt, EvalSample, Evaluation, Trial
+from rlguide.records import Rollout, State, Status, StepRecord
 from rlguide.view import html
 from rlguide.view.elements import Markup, View, page, table, tag
 from rlguide.view.letters import Mark, letters_text, pieces

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from rlguide.measurements import Sampling
 from rlguide.parsing import parse_rollouts
-from rlguide.records import Machine, Process, Sampling, StepRecord
+from rlguide.records import Machine, Process, StepRecord
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlguide.errors import EvaluationError
-from rlguide.records import EvalSample, Evaluation, Sampling
+from rlguide.measurements import EvalSample, Evaluation, Sampling
 from rlguide.statistics import (
     best_of,
     bootstrap_interval,

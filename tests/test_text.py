@@ -5,24 +5,19 @@ from pathlib import Path
 import pytest
 from toy import toy_plan
 
+from rlguide.measurements import Attempt, Comparison, EvalSample, Evaluation, Sampling, Trial
 from rlguide.records import (
-    Attempt,
     Check,
-    Comparison,
-    EvalSample,
-    Evaluation,
     MachineReport,
     Parameters,
     Provenance,
     RunRecord,
     RunSummary,
-    Sampling,
     State,
     Status,
     StepRecord,
     StoppedBy,
-    Trial,
-)  # fmt: skip
+)
 from rlguide.view import results, text
 from rlguide.view.html import plan_html
 from rlguide.view.written import is_quantity, moment, moments

@@ -7,8 +7,9 @@ import nbformat
 import pytest
 from test_docs import anchors, prose
 
+from rlguide.measurements import Evaluation
 from rlguide.paths import RunFiles
-from rlguide.records import Evaluation, RunRecord, State, StepRecord
+from rlguide.records import RunRecord, State, StepRecord
 from rlguide.run import attach, list_runs
 from rlguide.store import read_record
 

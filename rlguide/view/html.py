@@ -8,7 +8,7 @@ from html import escape
 
 from pydantic import BaseModel
 
-from rlguide import records
+from rlguide import measurements, records
 from rlguide.config import RunConfig
 from rlguide.environment.reward import ANSWER, similarity
 from rlguide.statistics import by_text
@@ -181,7 +181,7 @@ def _group(text: str, group: list[records.Rollout], *, opened: bool) -> Markup:
     return folded(title, wanted, table(rows, caption="Best first", head=head), opened=opened)
 
 
-def trial_html(trial: records.Trial) -> Markup:
+def trial_html(trial: measurements.Trial) -> Markup:
     """One text, and what each policy made of it."""
     rows = [
         (f"{attempt.label}{', drawn' if drawn else ''}", *_sample(sample))
@@ -196,7 +196,7 @@ def trial_html(trial: records.Trial) -> Markup:
     return join(table(asked, caption="The task"), answers, notes(trial.notes), LEGEND)
 
 
-def _sample(sample: records.EvalSample) -> tuple[object, Markup]:
+def _sample(sample: measurements.EvalSample) -> tuple[object, Markup]:
     if sample.error is not None:
         return None, join(f"error: {sample.error}")
     return number(sample.reward), completion_html(sample.completion, sample.text)
@@ -205,13 +205,13 @@ def _sample(sample: records.EvalSample) -> tuple[object, Markup]:
 # ------------------------------------------------------------------------------------------------------ evaluations
 
 
-def evaluation_html(evaluation: records.Evaluation) -> Markup:
+def evaluation_html(evaluation: measurements.Evaluation) -> Markup:
     """One policy's result."""
     title = results.evaluation_title(evaluation)
     return join(table(results.evaluation_rows(evaluation), caption=title), notes(evaluation.notes))
 
 
-def comparison_html(comparison: records.Comparison) -> Markup:
+def comparison_html(comparison: measurements.Comparison) -> Markup:
     """Two policies side by side, the verdict, and samples behind a fold."""
     head = ("measure", comparison.before.label, comparison.after.label)
     numbers = table(results.comparison_rows(comparison), caption="Before and after", head=head)
@@ -220,7 +220,7 @@ def comparison_html(comparison: records.Comparison) -> Markup:
     )
 
 
-def samples_html(comparison: records.Comparison, *, count: int = 8) -> Markup:
+def samples_html(comparison: measurements.Comparison, *, count: int = 8) -> Markup:
     """Answers of both policies side by side: the `count` that are worst after training."""
     pairs = results.paired_samples(comparison)
     head = ("text", "reward", comparison.before.label, "reward", comparison.after.label)

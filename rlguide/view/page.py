@@ -9,7 +9,8 @@ from statistics import median
 
 from rlguide.config import RunConfig
 from rlguide.history import History
-from rlguide.records import Comparison, Evaluation, Provenance, RunRecord
+from rlguide.measurements import Comparison, Evaluation
+from rlguide.records import Provenance, RunRecord
 from rlguide.view import html, results
 from rlguide.view import text as plain
 from rlguide.view.elements import STYLE, Markup, join, notes, stylesheet, table, tag

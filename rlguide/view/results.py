@@ -1,6 +1,6 @@
 """Plain-text forms of measurements: evaluations, comparisons, and texts that were tried."""
 
-from rlguide.records import Comparison, EvalSample, Evaluation, Trial
+from rlguide.measurements import Comparison, EvalSample, Evaluation, Trial
 from rlguide.statistics import by_text
 from rlguide.view.written import number, table
 

@@ -14,8 +14,8 @@ from toy import eventually
 from rlguide.environment.generator import GUIDE_SENTENCE
 from rlguide.errors import Busy, ServerError
 from rlguide.evaluation import evaluate_policy
+from rlguide.measurements import Evaluation, Sampling
 from rlguide.paths import TINY_POLICY
-from rlguide.records import Evaluation, Sampling
 from rlguide.slot import cpu_slot
 from rlguide.statistics import compare
 from rlguide.tryout import try_policies
