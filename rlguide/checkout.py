@@ -194,13 +194,13 @@ def require_supported(checkout: Path, *, pinned: str = REVISION) -> Release:
     return release
 
 
-def difference_page(checkout: Path, *, pinned: str = REVISION) -> View:
+def difference_page(checkout: Path) -> View:
     """What the guide says and what a checkout of another release wants, with the way back."""
-    release = release_of(checkout, pinned=pinned)
-    last = f"To train as the guide does: {way_back(checkout, pinned=pinned)}"
+    release = release_of(checkout)
+    last = f"To train as the guide does: {way_back(checkout)}"
     rows = [table(release.otherwise, caption="What differs", head=HEAD)] if release.otherwise else []
-    drawn = join(notes([_said(release, pinned)]), *rows, notes([last]))
-    return View(drawn, f"{_told(release, pinned)}\n{last}")
+    drawn = join(notes([_said(release, REVISION)]), *rows, notes([last]))
+    return View(drawn, f"{_told(release, REVISION)}\n{last}")
 
 
 def _told(release: Release, pinned: str) -> str:

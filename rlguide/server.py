@@ -49,10 +49,10 @@ class Endpoint:
         if code is not None:
             raise self.failure(f"the server ended with exit code {code}")
 
-    def require_answer(self, timeout_s: float = ANSWER_S) -> None:
+    def require_answer(self) -> None:
         """Make one short completion. Raises `ServerError` unless it comes, and from the right model."""
         try:
-            self.judge(_ask(self, timeout_s))
+            self.judge(_ask(self, ANSWER_S))
         except ConnectionError as error:
             raise self.failure(f"the server does not answer: {error}") from error
 
@@ -95,7 +95,7 @@ def _wait_until_ready(endpoint: Endpoint, ready_s: float) -> None:
     last = "it never listened on its port"
     while (left := deadline - time.monotonic()) > 0:
         endpoint.require_alive()
-        if _answers(HOST, endpoint.port):
+        if _answers(endpoint.port):
             _require_ours(endpoint)
             try:
                 response = _ask(endpoint, min(ANSWER_S, left))
@@ -145,10 +145,10 @@ def _ask(endpoint: Endpoint, timeout_s: float) -> "httpx.Response":
         raise ConnectionError(f"{type(error).__name__} {error}") from error
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(port: int) -> bool:
     """True when something accepts connections there."""
     try:
-        with socket.create_connection((host, port), timeout=1):
+        with socket.create_connection((HOST, port), timeout=1):
             return True
     except OSError:
         return False

@@ -34,12 +34,12 @@ def clustered_stderr(tasks: Rewards) -> float:
     return math.sqrt(len(tasks) / (len(tasks) - 1) * squares) / sum(map(len, tasks))
 
 
-def bootstrap_interval(tasks: Rewards, *, seed: int = 0) -> tuple[float, float]:
+def bootstrap_interval(tasks: Rewards) -> tuple[float, float]:
     """95 % percentile interval of the mean over all rollouts, from resampled tasks (Efron & Tibshirani 1993, ch. 13).
 
-    The same rewards and seed give the same interval.
+    The same rewards give the same interval.
     """
-    rng = Random(seed)
+    rng = Random(0)
     draws = (rng.choices(tasks, k=len(tasks)) for _ in range(RESAMPLES))
     cuts = quantiles((_mean(draw) for draw in draws), n=40, method="inclusive")
     return cuts[0], cuts[-1]

@@ -137,13 +137,13 @@ def _place(axes: Axes, labels: Sequence[Label]) -> None:
         axes.text(1.11, y, text, transform=axes.transAxes, va="center", fontsize=9, linespacing=1.15)
 
 
-def spread(centres: Sequence[float], heights: Sequence[float], *, low: float = 0.0, high: float = 1.0) -> list[float]:
-    """Centres near the wanted ones (ascending) at which boxes of those heights do not overlap, from `low` to `high`."""
-    placed, edge = [], low
+def spread(centres: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Centres near the wanted ones (ascending) at which boxes of those heights do not overlap, from 0 to 1."""
+    placed, edge = [], 0.0
     for centre, height in zip(centres, heights, strict=True):
         placed.append(max(centre, edge + height / 2))
         edge = placed[-1] + height / 2
-    edge = high
+    edge = 1.0
     for n in range(len(placed) - 1, -1, -1):
         placed[n] = min(placed[n], edge - heights[n] / 2)
         edge = placed[n] - heights[n] / 2
