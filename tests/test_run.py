@@ -166,6 +166,13 @@ def test_a_launch_that_was_cut_off_shows_as_interrupted_and_can_go_on(directory:
 # --------------------------------------------------------------------------------------------------------- looking
 
 
+def test_a_handle_is_attached_to_as_it_is(directory: Path):
+    run = launch(toy_plan(directory))
+
+    assert attach(run) is run
+    assert run.wait(30).state is State.SUCCEEDED
+
+
 def test_a_run_is_found_again_from_another_process(directory: Path, fresh_python):
     run = launch(toy_plan(directory, **FOREVER))
     after_steps(run, 2)
