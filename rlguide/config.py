@@ -337,11 +337,11 @@ def _edited(config: RunConfig, path: Path) -> str:
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        hint = "fix that line, or start from `rlguide config`"
-        raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the configuration cannot be read: {error}", look=path) from None
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
+        hint = "fix that line, or start from `rlguide config`"
+        raise ConfigError(f"not a TOML file: {error}", look=path, hint=hint) from None
 
 
 def _merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

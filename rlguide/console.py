@@ -157,5 +157,5 @@ def _parsed(setting: str) -> tuple[str, Any]:
         raise typer.BadParameter(f"{setting!r} is not KEY=VALUE", param_hint="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
         return key.strip(), value

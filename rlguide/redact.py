@@ -16,6 +16,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 SECRET_NAME = re.compile(r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)(?:$|_)", re.I)
+PLACES = ("_PATH", "_FILE")
+"""Endings of names of variables that say where a secret is, and hold none."""
 SHORTEST_SECRET = 8
 """Shorter values, such as `1` or `true`, are no secrets, and would be found all over a text."""
 SNIFF_BYTES = 2**13
@@ -65,7 +67,8 @@ def _secrets(environment: Mapping[str, str]) -> Secrets:
 def _writings(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Secrets as they are, and as they stand in Python, in JSON, in HTML, in a URL and in base64, without spaces."""
     for name, value in environment.items():
-        for part in (value, *value.splitlines()) if looks_secret(name) else ():  # a log holds a long key line by line
+        is_secret = looks_secret(name) and not name.upper().endswith(PLACES)
+        for part in (value, *value.splitlines()) if is_secret else ():  # a log holds a long key line by line
             part = part.strip()
             text = (part, repr(part)[1:-1], json.dumps(part)[1:-1], html.escape(part), quote(part), quote(part, ""))
             for way in (*text, *_base64(part)):

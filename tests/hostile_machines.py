@@ -972,6 +972,8 @@ WITHOUT_A_WAIT = (
     disk("room behind a lock", FAIL, "Permission denied", lambda w: w.set(RLGUIDE_OUTPUTS=str(w.locked() / "o"))),
     disk("a name that is too long", FAIL, "File name too long",
          lambda w: w.set(RLGUIDE_OUTPUTS=str(w.folder / ("o" * 300))), check="outputs"),
+    disk("a name that no record of a run can hold", FAIL, "cannot be a path",
+         lambda w: w.set(RLGUIDE_OUTPUTS=str(w.folder / "a\udcff")), check="outputs"),
     disk("a link to a disk that is full", FAIL, "0.1 GiB free at", lambda w: linked_outputs(w, w.disk(*SMALL) / "o")),
     disk("a link to itself", FAIL, "cannot be a path", lambda w: linked_outputs(w, w.folder / "outputs"), "outputs"),
     disk("a link behind a lock", FAIL, "Permission denied", lambda w: link_behind_a_lock(w), "outputs"),

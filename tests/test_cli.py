@@ -180,14 +180,17 @@ def test_doctor_names_an_engine_that_is_not_there(cli: Cli):
     [
         (["prime-rl"], "prime-rl is an engine: rlguide doctor --engine prime-rl"),
         (["--json", "--report"], "leave --json or --report out"),
+        (["numbers.toml"], "not a TOML file: Exceeds the limit"),
         (["--only", "gpu"], "did you mean gpus?"),
         (["--only", "port"], "did you mean ports?"),
         (["--only", "trl", "--only", "packages.torc"], "did you mean packages.torch?"),
     ],
 )
 def test_a_question_that_the_doctor_does_not_understand_is_answered_with_the_right_one(
-    cli: Cli, arguments: list[str], said: str
+    cli: Cli, tmp_path: Path, arguments: list[str], said: str
 ):
+    (tmp_path / "numbers.toml").write_text(f"seed = {'1' * 5000}")
+
     done = cli("doctor", *arguments)
 
     assert (done.returncode, done.stdout) == (2, "")

@@ -340,7 +340,7 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path, where
         write_config(from_preset("tiny"), tmp_path / where)
 
 
-@pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"not = = toml", b"x = " + b"[" * 5000])
+@pytest.mark.parametrize("content", [b"\x00\xff\xfe", b"not = = toml", b"x = " + b"[" * 5000, b"seed = " + b"1" * 5000])
 def test_a_file_that_is_no_toml_is_neither_read_nor_overwritten(tmp_path: Path, content: bytes):
     path = tmp_path / "rl.toml"
     path.write_bytes(content)

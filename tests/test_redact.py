@@ -27,6 +27,12 @@ def test_a_secret_is_replaced_by_its_name_wherever_it_stands():
     assert redacted("https://x:hf_abcdefgh@host is true", environment) == "https://x:[HF_TOKEN]@host is true"
 
 
+def test_where_a_secret_is_kept_is_none():
+    environment = {"HF_TOKEN_PATH": "/srv/people/ada/token", "WANDB_IDENTITY_TOKEN_FILE": "/srv/people/ada/identity"}
+
+    assert redacted("from /srv/people/ada/token, /srv/people/ada/identity", environment).count("ada") == 2
+
+
 def test_a_file_is_rewritten_only_when_it_holds_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh")
     holding, clean = tmp_path / "a", tmp_path / "b"

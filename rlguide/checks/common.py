@@ -73,7 +73,7 @@ def files(rooms: Sequence[Room]) -> list[Question]:
     return [
         Question("python", "Python", "3.11 to 3.13", _look_at_python),
         Question("outputs", "outputs folder", "writable", look_at_outputs),
-        *(Question(room.check, f"disk for {room.title}", "room for them", look) for room, look in looks.items()),
+        *(Question(room.check, f"disk for {room.title}", "enough room", look) for room, look in looks.items()),
     ]
 
 

@@ -41,7 +41,7 @@ def look_at_room(room: Room, rooms: Sequence[Room]) -> Finding:
     try:
         folder, place = find_place(room.folder)
     except ConfigError as error:
-        return Finding(Status.FAIL, error.message, room.fix)
+        return Finding(Status.FAIL, error.message, error.hint or room.fix)
     disk = os.statvfs(place)
     sharing = {other: gib for other in rooms if (gib := other.gib()) and (other is room or _is_on(other, place))}
     free_gib, wanted_gib = disk.f_bavail * disk.f_frsize / GIB, sum(sharing.values())
@@ -70,7 +70,7 @@ def look_at_outputs() -> Finding:
         return Finding(Status.PASS, f"{find_place(outputs_root)[0]} (writable)")
     except ConfigError as error:
         fix = f"set {OUTPUTS_VARIABLE} to a folder that you may write to"
-        return Finding(Status.FAIL, error.message, fix)
+        return Finding(Status.FAIL, error.message, error.hint or fix)
 
 
 def find_place(find: Callable[[], Path]) -> tuple[Path, Path]:

@@ -100,16 +100,13 @@ def pasted_text(report: MachineReport, made: Provenance) -> str:
     """A block for a question to others: every check, and on what it was made."""
     commit = f", commit {made.commit[:10]}{' with changes' if made.modified else ''}" if made.commit else ""
     packages = ", ".join(f"{name} {version}" for name, version in made.packages.items())
+    memory = "memory unknown" if made.memory_gib is None else f"{made.memory_gib:.1f} GiB available"
     head = [
         f"rlguide doctor, engine {report.engine}, {made.made_at}",
-        f"{made.system}; {made.processor}; {made.cores} cores; {_gib(made.memory_gib)} available",
+        f"{made.system}; {made.processor}; {made.cores} cores; {memory}",
         f"Python {made.python}{commit}; {packages}",
     ]
     return "\n".join(["```text", *head, report_text(report, everything=True), "```"])
-
-
-def _gib(number: float | None) -> str:
-    return "memory unknown, what is" if number is None else f"{number:.1f} GiB"
 
 
 def check_text(check: Check, *, fix: bool) -> str:
