@@ -136,7 +136,7 @@ def evaluate_policy(
     owner = f"an evaluation of the {label} in {workdir}"
     with cpu_slot(owner, wait_s=SLOT_WAIT_S) if tools.exclusive_cpu else nullcontext():
         _empty(workdir)
-        report(label, 0, sampling.num_tasks * sampling.rollouts_per_task)
+        report(label, 0, sampling.rollouts)
         samples = _sample(policy, sampling, workdir, tools, lambda done, total: report(label, done, total))
     if {sample.text for sample in samples} != set(texts):
         raise EvaluationError("vf-eval did not use the held-out texts", look=workdir)

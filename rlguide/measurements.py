@@ -15,6 +15,11 @@ class Sampling(Record):
     temperature: float
     seed: int | None = None
 
+    @property
+    def rollouts(self) -> int:
+        """How many are drawn in all."""
+        return self.num_tasks * self.rollouts_per_task
+
 
 class EvalSample(Record):
     """One scored completion of an evaluation."""

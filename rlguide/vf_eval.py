@@ -58,10 +58,10 @@ def run_vf_eval(
     finally:
         redact_files(folder)
     rows = sorted(saved_rows(folder), key=lambda row: row["example_id"])
-    if child.returncode != 0 or len(rows) != total(sampling):
+    if child.returncode != 0 or len(rows) != sampling.rollouts:
         ended = f"vf-eval ended with exit code {child.returncode}"
-        raise failure(f"{ended} and {len(rows)} of {total(sampling)} rollouts saved", log)
-    on_progress(len(rows), total(sampling))
+        raise failure(f"{ended} and {len(rows)} of {sampling.rollouts} rollouts saved", log)
+    on_progress(len(rows), sampling.rollouts)
     samples = tuple(map(to_sample, rows))
     require_few_errors(samples, sampling, log)
     return samples
@@ -90,11 +90,6 @@ def options(
     return "reverse-text", *(str(part) for pair in pairs.items() for part in pair), *flags
 
 
-def total(sampling: Sampling) -> int:
-    """Rollouts in all."""
-    return sampling.num_tasks * sampling.rollouts_per_task
-
-
 def saved_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Rows saved so far, in the order in which they were finished; half a line at the end is left out."""
     for path in folder.rglob("results.jsonl"):
@@ -120,8 +115,8 @@ def to_sample(row: dict[str, Any]) -> EvalSample:
 def require_few_errors(samples: Sequence[EvalSample], sampling: Sampling, log: Path) -> None:
     """Raises `EvaluationError` when the server's troubles, not the policy, would decide the mean."""
     errors = [sample.error for sample in samples if sample.error]
-    if len(errors) > MAX_ERRORED * total(sampling):
-        share = f"{len(errors)} of {total(sampling)} rollouts failed (at most {MAX_ERRORED:.0%} may)"
+    if len(errors) > MAX_ERRORED * sampling.rollouts:
+        share = f"{len(errors)} of {sampling.rollouts} rollouts failed (at most {MAX_ERRORED:.0%} may)"
         hint = "a failed rollout is no bad answer: find the cause in the logs and evaluate again"
         raise EvaluationError(f"invalid: {share}; the first error: {errors[0]}", look=log, hint=hint)
 
@@ -149,10 +144,10 @@ def _wait(
         now = time.monotonic()
         if len(samples) > done:
             done, moved = len(samples), now
-            on_progress(done, total(sampling))
+            on_progress(done, sampling.rollouts)
         elif now - moved > stall_s:
             endpoint.require_answer()
             moved = time.monotonic()
         if now - started > TIME_LIMIT_S:
-            raise failure(f"only {done} of {total(sampling)} rollouts in {TIME_LIMIT_S:.0f} s", log)
+            raise failure(f"only {done} of {sampling.rollouts} rollouts in {TIME_LIMIT_S:.0f} s", log)
         time.sleep(POLL_S)
