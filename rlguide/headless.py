@@ -6,9 +6,9 @@ the order, the limits, the progress, and what is said when one fails.
 
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rlguide.guard import check_parameters
 from rlguide.links import copy_notebook
 from rlguide.measurements import Comparison
 from rlguide.paths import PACKAGE, RunFiles, notebooks_folder, outputs_root
+from rlguide.progress import beside
 from rlguide.records import Parameters, Record, RunSummary
 from rlguide.redact import redact_file, redacted
 from rlguide.reporting import report
@@ -197,7 +198,7 @@ def execute(place: Place, files: RunFiles, asked: Parameters, *, limit_s: int) -
     place.cells = cells + bool(asked.given)  # papermill adds a cell of parameters
     path, log = str(notebook).replace("{", "{{").replace("}", "}}"), files.notebooks / "kernel.log"
     try:
-        with _watching(files.directory.parent, place):
+        with beside(partial(_watch, files.directory.parent, place)):
             execute_notebook(
                 path,  # papermill fills parameters into paths
                 path,
@@ -280,19 +281,8 @@ def going_on(root: Path) -> list[RunSummary]:
     return [run for run in list_runs(root) if run.state and not run.state.is_over]
 
 
-@contextmanager
-def _watching(root: Path, place: Place) -> Iterator[None]:
-    """Tells again and again, while the block runs, where it is, and how far a training is that goes on."""
-    over = threading.Event()
-    with ThreadPoolExecutor() as pool:
-        pool.submit(_watch, root, place, over)
-        try:
-            yield
-        finally:
-            over.set()
-
-
 def _watch(root: Path, place: Place, over: threading.Event) -> None:
+    """Tells again and again, until it is over, where an execution is, and how far a training is that goes on."""
     while not over.wait(LOOK_S):
         with suppress(RlguideError):  # a run that is removed meanwhile
             runs = [attach(run.directory) for run in going_on(root)]

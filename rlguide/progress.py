@@ -1,6 +1,6 @@
 """Progress of long work in a terminal, on standard error: a live bar for people, plain lines for logs.
 
-For the command line only.
+For the command line, and for what it executes without a browser.
 """
 
 import sys
@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from rlguide.history import History
 from rlguide.records import RunRecord
@@ -26,19 +27,23 @@ SILENCE_S = 60.0
 
 
 @contextmanager
-def waiting(told: str) -> Iterator[None]:
-    """Shows one line on a terminal while the block takes longer than a moment, and erases it in the end."""
+def beside(tell: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Runs `tell` in a thread beside the block; the event that it gets is set when the block is over."""
     over = threading.Event()
     with ThreadPoolExecutor() as pool:
-        if sys.stderr.isatty():
-            pool.submit(_tell_until, over, told)
+        pool.submit(tell, over)
         try:
             yield
         finally:
             over.set()
 
 
-def _tell_until(over: threading.Event, told: str) -> None:
+def waiting(told: str) -> AbstractContextManager[None]:
+    """Shows one line on a terminal while the block takes longer than a moment, and erases it in the end."""
+    return beside(partial(_tell_until, told)) if sys.stderr.isatty() else nullcontext()
+
+
+def _tell_until(told: str, over: threading.Event) -> None:
     if not over.wait(MOMENT_S):
         print(told, end="", file=sys.stderr, flush=True)
         over.wait()
