@@ -12,11 +12,12 @@ from rlguide.paths import PACKAGE
 FILES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 300
 FUNCTION_LINES = 60
-PACKAGE_CODE_LINES = 7800
+PACKAGE_CODE_LINES = 8200
 """Without the child programs and the environment, which are no part of the package that a notebook imports.
 
 5,000 until replay, accounts, the choice of GPUs and the checks of the machine were there, as planned; 6,500 until
-prime-rl was there with its installer, its own checks, and a copy to another machine."""
+prime-rl was there with its installer, its own checks, and a copy to another machine; 7,800 until people set out to
+break the checks and the supervision, and most of what they found was mended."""
 REVIEWED = {
     "config.py": 395,  # one flat list of keys with their docstrings: reads best in one piece
     "records.py": 440,  # one flat list of records with their docstrings

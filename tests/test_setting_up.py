@@ -140,7 +140,7 @@ def test_sync_shows_its_command_and_the_way_to_jupyterlab(cli: Cli, folder: Path
 def test_sync_without_a_checkout_shows_what_it_would_run_and_does_not_end_well(cli: Cli, folder: Path):
     done = cli("sync", "ada@node", "--dry-run")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout.startswith("rsync ")
     assert f"{folder}/home/prime-rl/ ada@node:prime-rl/" in done.stdout
     assert "error: there is no checkout of prime-rl in ~/prime-rl" in done.stderr
@@ -149,5 +149,5 @@ def test_sync_without_a_checkout_shows_what_it_would_run_and_does_not_end_well(c
 def test_sync_refuses_what_is_no_host(cli: Cli):
     done = cli("sync", "--checkout", "prime-rl", "--", "-oProxyCommand=x")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "is no user@host" in done.stderr
