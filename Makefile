@@ -54,7 +54,7 @@ lab: $(INSTALLED)  ## open the notebooks in JupyterLab
 	JUPYTER_PREFER_ENV_PATH=1 $(BIN)/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(ROOT) $(ARGS)
 
 # Most tests wait for small processes, so there are more workers than cores. Training takes all cores: one at a time.
-SIDE_BY_SIDE ?= -n 3
+SIDE_BY_SIDE ?= -n 4
 NONE_CHOSEN := 5  # how pytest ends when ARGS leaves no test
 
 test: $(INSTALLED)  ## run all tests

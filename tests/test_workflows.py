@@ -72,7 +72,14 @@ def test_executed_notebooks_and_the_report_are_kept_also_after_a_failure(path: P
 
 def test_every_push_is_checked_on_a_processor():
     assert "push" in workflow("cpu.yml")[True]
-    assert commands("cpu.yml") == ["make lint", "make test", "make tutorial"]
+    assert commands("cpu.yml") == ["make lint", "make test", "make tutorial", "make test-core"]
+
+
+def test_the_light_core_is_tested_on_the_oldest_and_the_newest_python():
+    core = workflow("cpu.yml")["jobs"]["core"]
+
+    assert core["strategy"]["matrix"] == {"python": ["3.11", "3.13"]}
+    assert core["env"] == {"PYTHON": "python${{ matrix.python }}"}
 
 
 def test_gpus_are_used_by_hand_one_and_two():

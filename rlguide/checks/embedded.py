@@ -29,8 +29,9 @@ IMPORTS = (
 is looked up: to load TRL's trainer takes 1.6 s more, so that a fault inside it is found by a run."""
 SERVER = ("fastapi", "uvicorn")
 """Those of transformers' server, for evaluations."""
-BESIDE = ("peft", "trackio", "mlflow", "wandb")
-"""TRL's trainer imports them where they are installed, wanted or not; and vLLM, which takes long."""
+BESIDE = (("peft",), (), ("trackio", "mlflow", "wandb"))
+"""TRL's trainer imports them where they are installed, wanted or not; peft after torch, which it loads, too. And vLLM,
+which takes long."""
 PACKAGES_GIB = 2.0
 OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
 """Where the environment is in a checkout, and where in an installation; others are called like it."""
@@ -43,10 +44,13 @@ def needs(about: About) -> Needs:
                 lambda: PACKAGES_GIB if ENGINES["trl"].missing(config) else 0,
                 why_none="nothing is written: its packages are installed")  # fmt: skip
     accepted = once(accepted_versions)
-    trials = [ImportTrial(modules, homes=OURS, accepted=accepted) for modules in IMPORTS]
     tracking = {"wandb"} if config.wandb.mode == "offline" else set()
-    beside = [name for name in BESIDE if name in tracking or is_there(name)]
-    trials.append(ImportTrial([*SERVER, *beside], accepted=accepted))
+    trials = [
+        ImportTrial(
+            [*needed, *(name for name in beside if name in tracking or is_there(name))], homes=OURS, accepted=accepted
+        )
+        for needed, beside in zip((*IMPORTS, SERVER), BESIDE, strict=True)
+    ]
     trials += [ImportTrial(["vllm"], accepted=accepted)] if is_there("vllm") else []
     for_gpus = [ImportTrial(["flash_attn"], accepted=accepted)] if is_there("flash_attn") else []
     imported = [*packages(trials), *packages(for_gpus, partial(_without_gpu, about))]
