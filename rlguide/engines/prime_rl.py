@@ -186,7 +186,8 @@ def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
 
 
 def _listed(indices: Iterable[int]) -> str:
-    return ", ".join(map(str, indices)) or "none"
+    """With the word before the numbers: `0` alone would read as none."""
+    return "GPU " + ", ".join(map(str, indices)) if [*indices] else "none"
 
 
 def _launcher(config: RunConfig, directory: Path, checkout: Path, policy: str, gpus: Sequence[int]) -> Process:
