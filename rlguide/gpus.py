@@ -34,7 +34,7 @@ PCI_DEVICES = Path("/sys/bus/pci/devices")
 QUERY = ("index", "uuid", "name", "memory.total", "memory.free", "driver_version", "compute_cap", "mig.mode.current")
 OLD_QUERY = QUERY[:6]
 """All that drivers before 510 know."""
-NUMBERED = re.compile(r"[0-9]{1,6} *(,|$)")
+NUMBERED = re.compile(r"[0-9]{1,6}, *(GPU-|\[[A-Z])")  # after the number a UUID, or words in brackets
 UNKNOWN = "unknown GPU"
 CSV = "--format=csv,noheader,nounits"
 

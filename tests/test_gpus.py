@@ -307,7 +307,7 @@ def test_hostile_fields_are_unknown_and_every_gpu_is_listed(tmp_path: Path):
         ("exit 0", "cannot be read"),
         ("echo '<html>'", "cannot be read"),
         ("echo nvidia-smi: command not found >&2; exit 127", "cannot be started"),
-        ("cat /dev/urandom & kill $$", "failed (-15"),
+        ("yes rubbish & kill $$", "failed (-15"),
         ("sleep 60", "did not answer within 1 s"),
         ("trap '' TERM; sleep 60 & sleep 60", "did not answer within 1 s"),
     ],

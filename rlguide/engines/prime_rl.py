@@ -185,8 +185,7 @@ def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
     return [there[index] for index in config.gpus]
 
 
-def _listed(indices: Iterable[int]) -> str:
-    """With the word before the numbers: `0` alone would read as none."""
+def _listed(indices: Iterable[int]) -> str:  # with the word: `0` alone would read as none
     return "GPU " + ", ".join(map(str, indices)) if [*indices] else "none"
 
 
