@@ -26,7 +26,8 @@ IMPORTS = (
     ("datasets", "verifiers:Rubric,State,load_environment", "reverse_text"),
 )
 """What training and evaluation load, one child process a group: two take half the time on two cores. Only what is named
-is looked up: to load TRL's trainer takes 1.6 s more, so that a fault inside it is found by a run."""
+is looked up: to load TRL's trainer takes 1.6 s more, and verifiers' clients of services another second, so that a fault
+inside these is found by a run."""
 SERVER = ("fastapi", "uvicorn")
 """Those of transformers' server, for evaluations."""
 BESIDE = (("peft",), (), ("trackio", "mlflow", "wandb"))

@@ -4,6 +4,8 @@
 installer puts into prime-rl's own virtual environment.
 """
 
+from __future__ import annotations  # a type alone must not load verifiers' clients of services, which takes a second
+
 from typing import Literal
 
 import datasets
