@@ -607,7 +607,8 @@ def test_a_checkpoint_that_was_half_written_is_taken_for_the_newest(checkout: Pa
     assert finished(checkout) == 1
     assert not (checkout / "out/checkpoints/step_2/trainer/.metadata").exists()
     assert finished(checkout, "--ckpt.resume-step", "-1") == 1
-    assert "FileNotFoundError" in said(checkout, "trainer")
+    # The orchestrator runs ahead, and may have saved a later step: whoever looks first ends the other.
+    assert "FileNotFoundError" in said(checkout, "trainer") + said(checkout, "orchestrator")
 
 
 def test_without_a_table_for_checkpoints_nothing_is_saved(checkout: Path):
