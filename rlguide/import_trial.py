@@ -18,6 +18,7 @@ from rlguide.records import Status
 from rlguide.redact import redacted
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
 PROGRAM = PACKAGE / "programs" / "try_imports.py"
@@ -80,8 +81,12 @@ class ImportTrial:
     def _judged(self, module: str, version: str, seen: str) -> Finding:
         """A package that imports: too old is a failure, too new a doubt."""
         wanted = self.accepted().get(module.replace("_", "-"))
-        if wanted is None or wanted.contains(version, prereleases=True):
+        if wanted is None:
             return Finding(Status.PASS, seen)
+        if wanted.contains(version, prereleases=True):
+            lacks = unmet(module.replace("_", "-"))
+            told = f"{seen}; it asks for {', '.join(lacks)}" if lacks else seen
+            return Finding(Status.WARN if lacks else Status.PASS, told, self.fix if lacks else None)
         least = (part for part in wanted if part.operator == ">=" and version[:1].isdecimal())
         is_old = any(not part.contains(version, prereleases=True) for part in least)
         return Finding(Status.FAIL if is_old else Status.WARN, f"{seen}; rlguide is made for {wanted}", self.fix)
@@ -127,6 +132,27 @@ def accepted_versions() -> dict[str, "SpecifierSet"]:
         for requirement in map(Requirement, metadata.requires("rlguide") or ()):
             told.setdefault(requirement.name, requirement.specifier)
     return told
+
+
+def unmet(distribution: str) -> list[str]:
+    """What `distribution` asks for and this Python lacks, with what there is: most libraries load that late."""
+    from packaging.requirements import Requirement
+
+    told = []
+    with suppress(metadata.PackageNotFoundError, ValueError):  # its metadata are not there, or not readable
+        for asked in map(Requirement, metadata.requires(distribution) or ()):
+            if asked.marker is None or asked.marker.evaluate({"extra": ""}):
+                told += _lacking(asked)
+    return told
+
+
+def _lacking(asked: "Requirement") -> list[str]:
+    try:
+        version = metadata.version(asked.name)
+    except metadata.PackageNotFoundError:
+        return [f"{asked.name}{asked.specifier}, which is not installed"]
+    is_met = not version or asked.specifier.contains(version, prereleases=True)
+    return [] if is_met else [f"{asked.name}{asked.specifier}, but {version} is installed"]
 
 
 def in_the_way(file: Path) -> bool:

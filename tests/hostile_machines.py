@@ -199,11 +199,11 @@ TWO = (
     two("one configured that is not there", FAIL, "no GPU 5 for it here", lambda w: configured(w, [0, 5], H100, OTHER)),
     two("three configured", FAIL, "gpus = [0, 1, 2]: the prime-rl engine uses 2 GPUs",
         lambda w: configured(w, [0, 1, 2], H100, OTHER)),
-    two("one configured that is too old", FAIL, "no GPU 1 for it here (seen: GPU 0, 1; with a compute capability below",
+    two("one configured that is too old", FAIL, "no GPU 1 for it here (seen: GPUs 0 and 1; with a compute capability below",
         lambda w: configured(w, [0, 1], H100, OTHER | {"capability": [7, 5]})),
     two("one only", FAIL, "needs 2 free GPUs (seen: GPU 0; free: GPU 0)", lambda w: w.nvml(H100)),
     two("none", FAIL, "none", lambda w: w.nvml()),
-    two("one of two is busy", FAIL, "(seen: GPU 0, 1; free: GPU 0)",
+    two("one of two is busy", FAIL, "(seen: GPUs 0 and 1; free: GPU 0)",
         lambda w: w.nvml(H100, OTHER | {"pids": [2**22 + 1]})),
     two("two of three, the first is busy", PASS, "inference on 1, trainer on 2",
         lambda w: w.nvml(H100 | {"pids": [2**22 + 1]}, OTHER, OTHER | {"uuid": "GPU-c"})),
@@ -411,6 +411,13 @@ def broken(world: World, name: str) -> None:
     world.patch.syspath_prepend(world.folder / "packages")
 
 
+def asking_for(world: World, requirement: str) -> None:
+    """A verifiers whose metadata ask for that."""
+    world.file("packages/verifiers-0.3.1.dist-info/METADATA",
+               f"Metadata-Version: 2.1\nName: verifiers\nVersion: 0.3.1\nRequires-Dist: {requirement}\n")  # fmt: skip
+    world.patch.syspath_prepend(world.folder / "packages")
+
+
 def of_another_processor(world: World) -> None:
     world.prime_rl().joinpath(".venv/bin/python").write_bytes(b"\x7fELF for another one")
 
@@ -453,6 +460,20 @@ IMPORTS = (
             lambda w: w.package("trl", "GRPOConfig = GRPOTrainer = 1", version="99"), "trl"),
     imports("a trl that does not tell its version", WARN, "unknown from ",
             lambda w: w.package("trl", "GRPOConfig = GRPOTrainer = 1", version="unknown"), "trl"),
+    imports("a verifiers without its classic part", FAIL, "verifiers 0.3.1 has no .legacy (",
+            lambda w: w.package("verifiers", version="0.3.1"), "verifiers"),
+    *(
+        imports(f"a verifiers that asks for {requirement}", status, said,
+                lambda w, requirement=requirement: asking_for(w, requirement), "verifiers")
+        for requirement, status, said in (
+            ("no-such-client>=2", WARN, "; it asks for no-such-client>=2, which is not installed"),
+            ("pydantic<1", WARN, "; it asks for pydantic<1, but 2."),
+            ("pydantic>=2", PASS, "0.3.1 from"),
+            ("no-such-client; extra == 'rl'", PASS, "0.3.1 from"),
+            ("no-such-client; sys_platform == 'win32'", PASS, "0.3.1 from"),
+            ("what is this?", PASS, "0.3.1 from"),
+        )
+    ),
     *(
         imports(f"{how} of a file that stands before torch", FAIL, "while importing it (",
                 lambda w, source=source: w.package("torch", source), "torch", helps="out of PYTHONPATH")

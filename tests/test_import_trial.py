@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+import verifiers.legacy
 from packaging.requirements import Requirement
 
 from rlguide.checks.embedded import IMPORTS
@@ -30,13 +31,22 @@ def used(path: Path) -> dict[str, set[str]]:
     return found
 
 
-def test_everything_is_asked_for_that_the_training_program_takes_from_its_libraries():
-    asked = dict(name.partition(":")[::2] for group in IMPORTS for name in group if ":" in name)
-    programs = [used(PACKAGE / "programs" / f"{name}.py") for name in ("train_trl", "trainer_parts")]
+def taken(library: str) -> set[str]:
+    """What training takes from `library`."""
+    programs = (used(PACKAGE / "programs" / f"{name}.py") for name in ("train_trl", "trainer_parts"))
+    return set().union(*(program[library] for program in programs)) - {"logging"}  # a module of transformers
 
-    for library in LIBRARIES:
-        taken = set().union(*(program[library] for program in programs)) - {"logging"}  # a module of transformers
-        assert {*asked[library].split(",")} == taken
+
+@pytest.mark.parametrize("library", ["transformers", "trl"])
+def test_everything_is_asked_for_that_the_training_program_takes_from_its_libraries(library: str):
+    asked = dict(name.partition(":")[::2] for group in IMPORTS for name in group if ":" in name)
+
+    assert {*asked[library].split(",")} == taken(library)
+
+
+def test_what_the_training_program_takes_from_verifiers_is_in_the_part_that_is_asked_for():
+    assert "verifiers:.legacy" in IMPORTS[-1]
+    assert taken("verifiers") <= {*verifiers.legacy.__all__}
 
 
 def test_the_versions_that_are_accepted_are_those_of_the_project():

@@ -71,10 +71,10 @@ def test_the_first_gpu_serves_and_the_second_trains(
     ("machine", "gpus", "told"),
     [
         (Machine(cores=8, memory_gib=64), None, "needs 2 free GPUs .seen: none; free: none"),
-        (Machine(cores=8, memory_gib=64, gpus=(gpu(0), gpu(1, owners=None))), None, "seen: GPU 0, 1; free: GPU 0"),
+        (Machine(cores=8, memory_gib=64, gpus=(gpu(0), gpu(1, owners=None))), None, "seen: GPUs 0 and 1; free: GPU 0"),
         (TWO, [0], "uses 2 GPUs"),
         (TWO, [0, 1, 2], "uses 2 GPUs"),
-        (TWO, [0, 5], "no GPU 5 for it here .seen: GPU 0, 1"),
+        (TWO, [0, 5], "no GPU 5 for it here .seen: GPUs 0 and 1"),
     ],
 )
 def test_too_few_gpus_are_refused_with_what_was_seen(

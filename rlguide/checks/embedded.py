@@ -17,20 +17,20 @@ from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
 IMPORTS = (
+    ("torch", "accelerate"),
     (
-        "torch",
         "transformers:AutoModelForCausalLM,AutoTokenizer,PrinterCallback,TrainerCallback",
         "trl:GRPOConfig,GRPOTrainer",
-        *("accelerate", "safetensors", "tokenizers"),
+        *("safetensors", "tokenizers"),
     ),
-    ("datasets", "verifiers:Rubric,State,load_environment", "reverse_text"),
+    ("datasets", "verifiers:.legacy", "reverse_text"),
 )
-"""What training and evaluation load, one child process a group: two take half the time on two cores. Only what is named
-is looked up: to load TRL's trainer takes 1.6 s more, and verifiers' clients of services another second, so that a fault
-inside these is found by a run."""
+"""What training and evaluation load, one child process a group: they end together on two cores. Only what is named is
+looked up, because all of it takes three seconds more: of a fault inside TRL's trainer or verifiers' clients of
+services, the metadata tell what is missing or of another version, and a run the rest."""
 SERVER = ("fastapi", "uvicorn")
 """Those of transformers' server, for evaluations."""
-BESIDE = (("peft",), (), ("trackio", "mlflow", "wandb"))
+BESIDE = (("peft",), (), (), ("trackio", "mlflow", "wandb"))
 """TRL's trainer imports them where they are installed, wanted or not; peft after torch, which it loads, too. And vLLM,
 which takes long."""
 PACKAGES_GIB = 2.0

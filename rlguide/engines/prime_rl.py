@@ -3,7 +3,7 @@ launcher does the work.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -164,8 +164,8 @@ def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
     """
     there = {gpu.index: gpu for gpu in machine.gpus}
     old = [index for index, gpu in there.items() if (gpu.compute_capability or MODERN) < MODERN]
-    seen = f"seen: {machine.gpu_problem or _listed(there)}" + (
-        f"; with a compute capability below 8.0: {_listed(old)}" if old else ""
+    seen = f"seen: {machine.gpu_problem or gpu_names([*there])}" + (
+        f"; with a compute capability below 8.0: {gpu_names(old)}" if old else ""
     )
     if config.gpus is None:
         free = [gpu.index for gpu in free_gpus(machine.gpus) if gpu.index not in old]
@@ -174,7 +174,7 @@ def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
             hint = "; or ".join(
                 filter(None, [machine.gpu_fix or others, "use engine = trl, which needs one GPU or none"])
             )
-            told = f"the prime-rl engine needs {len(ROLES)} free GPUs ({seen}; free: {_listed(free)})"
+            told = f"the prime-rl engine needs {len(ROLES)} free GPUs ({seen}; free: {gpu_names(free)})"
             raise ConfigError(told, hint=hint)
         return [there[index] for index in sorted(free[: len(ROLES)])]
     if len(config.gpus) != len(ROLES):
@@ -183,10 +183,6 @@ def choose_gpus(config: RunConfig, machine: Machine) -> list[Gpu]:
     if unfit := [index for index in config.gpus if index not in there or index in old]:
         raise ConfigError(f"gpus = {config.gpus}: no GPU {unfit[0]} for it here ({seen})", hint="leave gpus out")
     return [there[index] for index in config.gpus]
-
-
-def _listed(indices: Iterable[int]) -> str:  # with the word: `0` alone would read as none
-    return "GPU " + ", ".join(map(str, indices)) if [*indices] else "none"
 
 
 def _launcher(config: RunConfig, directory: Path, checkout: Path, policy: str, gpus: Sequence[int]) -> Process:

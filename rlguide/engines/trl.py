@@ -5,6 +5,7 @@ It plans; `rlguide.programs.train_trl` does the work.
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -25,7 +26,7 @@ from rlguide.gpus import cuda_name, free_gpus
 from rlguide.import_trial import is_there
 from rlguide.paths import install_command
 from rlguide.records import Gpu, Layout, Machine, MetricSource, Plan, Process, Status
-from rlguide.torch_build import look_at_build, too_old, torch_build, torch_folder
+from rlguide.torch_build import TorchBuild, look_at_build, too_old, torch_build, torch_folder
 
 NEEDS = ("torch", "transformers", "trl", "verifiers", "datasets")
 PROGRAM = "rlguide.programs.train_trl"
@@ -124,9 +125,9 @@ def choose_gpu(config: RunConfig, machine: Machine) -> Choice:
     Raises `ConfigError` where one is named, and cannot be taken.
     """
     offered = free_gpus(machine.gpus, slices=True) if config.gpus is None else _named(config.gpus, machine)
-    refused = None
+    refused, build = None, _installed_build() if offered else None
     for gpu in offered:
-        refused = _problem_of_torch(gpu, machine)
+        refused = _problem_of_torch(gpu, build, machine)
         if refused is None:
             return Choice(gpu)
     if refused and config.gpus:
@@ -147,12 +148,14 @@ def _named(gpus: Sequence[int], machine: Machine) -> list[Gpu]:
     return [*free_gpus(there, slices=True), *there]
 
 
-def _problem_of_torch(gpu: Gpu, machine: Machine) -> Finding | None:
-    """What keeps the installed torch from a GPU; `None` where nothing is known to, which a run then tries."""
-    try:
-        build = torch_build(torch_folder())
-    except (OSError, ValueError, SyntaxError):
-        return None
+def _installed_build() -> TorchBuild | None:
+    """How the installed torch was built; `None` where that cannot be told."""
+    with suppress(OSError, ValueError, SyntaxError):
+        return torch_build(torch_folder())
+
+
+def _problem_of_torch(gpu: Gpu, build: TorchBuild | None, machine: Machine) -> Finding | None:
+    """What keeps a torch of that build from a GPU; `None` where nothing is known to, which a run then tries."""
     if build is None:
         return None
     found = look_at_build(build, machine)

@@ -1,8 +1,9 @@
 """Imports the modules named on the command line and prints one line of JSON about each, before and after.
 
-    python -P try_imports.py torch trl:GRPOConfig,GRPOTrainer
+    python -P try_imports.py torch trl:GRPOConfig,GRPOTrainer verifiers:.legacy
 
-What stands behind a colon must be in the module, by its own list where it loads its parts late.
+What stands behind a colon must be in the module, by its own list where it loads its parts late; behind a point, as a
+module below it, which is not loaded.
 
 Run by file name, so that an interpreter without rlguide can be asked too; needs nothing but the standard library.
 A crash while importing is the answer, not an accident: the line that is missing names the module.
@@ -36,7 +37,7 @@ def attempt(name: str, parts: list[str]) -> dict[str, object]:
     started = time.monotonic()
     try:
         module = importlib.import_module(name)
-        absent = {*parts} - {*dir(module)} if parts else ()
+        absent = [part for part in parts if not holds(module, part)]
     except BaseException as error:  # whatever a broken package raises, SystemExit included, is what was asked for
         return {"error": f"{type(error).__name__}: {error}"}
     seconds = round(time.monotonic() - started, 2)
@@ -47,8 +48,15 @@ def attempt(name: str, parts: list[str]) -> dict[str, object]:
         "seconds": seconds,
     }
     if absent:
-        return {"error": f"{name} {answer['version']} has no {', '.join(sorted(absent))}"}
+        return {"error": f"{name} {answer['version']} has no {', '.join(absent)}"}
     return answer | ({"work_s": work_s(module)} if name == "torch" else {})
+
+
+def holds(module: Any, part: str) -> bool:
+    """True for a name that the module has or will load; `dir` last, because it can take as long as an import."""
+    if part.startswith("."):
+        return origin(f"{module.__name__}{part}") is not None
+    return part in vars(module).get("__all__", ()) or part in dir(module)
 
 
 def origin(name: str) -> str | None:

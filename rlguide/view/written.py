@@ -56,7 +56,9 @@ def table(rows: Iterable[Sequence[object]], *, head: Sequence[str] = ()) -> str:
 
 
 def gpu_names(indices: Sequence[int | str]) -> str:
-    """GPUs by their numbers: `GPU 0`, `GPUs 0 and 1`."""
+    """GPUs by their numbers: `GPU 0`, `GPUs 0 and 1`, `none`."""
+    if not indices:
+        return "none"
     *others, last = map(str, indices)
     return f"GPUs {', '.join(others)} and {last}" if others else f"GPU {last}"
 
