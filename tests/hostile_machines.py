@@ -199,7 +199,7 @@ TWO = (
     two("one configured that is not there", FAIL, "no GPU 5 for it here", lambda w: configured(w, [0, 5], H100, OTHER)),
     two("three configured", FAIL, "gpus = [0, 1, 2]: the prime-rl engine uses 2 GPUs",
         lambda w: configured(w, [0, 1, 2], H100, OTHER)),
-    two("one configured that is too old", FAIL, "no GPU 1 for it here (seen: GPUs 0 and 1; with a compute capability below",
+    two("one configured that is too old", FAIL, "here (seen: GPUs 0 and 1; with a compute capability below",
         lambda w: configured(w, [0, 1], H100, OTHER | {"capability": [7, 5]})),
     two("one only", FAIL, "needs 2 free GPUs (seen: GPU 0; free: GPU 0)", lambda w: w.nvml(H100)),
     two("none", FAIL, "none", lambda w: w.nvml()),

@@ -17,22 +17,18 @@ from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
 IMPORTS = (
-    ("torch", "accelerate"),
+    ("torch", "accelerate", "fastapi", "uvicorn"),
     (
         "transformers:AutoModelForCausalLM,AutoTokenizer,PrinterCallback,TrainerCallback",
         "trl:GRPOConfig,GRPOTrainer",
-        *("safetensors", "tokenizers"),
+        *("safetensors", "tokenizers", "datasets", "verifiers:.legacy", "reverse_text"),
     ),
-    ("datasets", "verifiers:.legacy", "reverse_text"),
 )
-"""What training and evaluation load, one child process a group: they end together on two cores. Only what is named is
-looked up, because all of it takes three seconds more: of a fault inside TRL's trainer or verifiers' clients of
-services, the metadata tell what is missing or of another version, and a run the rest."""
-SERVER = ("fastapi", "uvicorn")
-"""Those of transformers' server, for evaluations."""
-BESIDE = (("peft",), (), (), ("trackio", "mlflow", "wandb"))
-"""TRL's trainer imports them where they are installed, wanted or not; peft after torch, which it loads, too. And vLLM,
-which takes long."""
+"""What training, evaluation and transformers' server load, one child process a group: they end together on two cores.
+Only what is named is looked up, because all of it takes three seconds more: of a fault inside TRL's trainer or
+verifiers' clients of services, the metadata tell what is missing or of another version, and a run the rest."""
+BESIDE = (("peft", "trackio", "mlflow", "wandb"), ())
+"""TRL's trainer imports them where they are installed, wanted or not. And vLLM, which takes long."""
 PACKAGES_GIB = 2.0
 OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
 """Where the environment is in a checkout, and where in an installation; others are called like it."""
@@ -50,7 +46,7 @@ def needs(about: About) -> Needs:
         ImportTrial(
             [*needed, *(name for name in beside if name in tracking or is_there(name))], homes=OURS, accepted=accepted
         )
-        for needed, beside in zip((*IMPORTS, SERVER), BESIDE, strict=True)
+        for needed, beside in zip(IMPORTS, BESIDE, strict=True)
     ]
     trials += [ImportTrial(["vllm"], accepted=accepted)] if is_there("vllm") else []
     for_gpus = [ImportTrial(["flash_attn"], accepted=accepted)] if is_there("flash_attn") else []
