@@ -148,7 +148,7 @@ def unmet(distribution: str) -> list[str]:
 
 def _lacking(asked: "Requirement") -> list[str]:
     try:
-        version = metadata.version(asked.name)
+        version = metadata.distribution(asked.name).metadata.get("Version")  # none where it was cut off
     except metadata.PackageNotFoundError:
         return [f"{asked.name}{asked.specifier}, which is not installed"]
     is_met = not version or asked.specifier.contains(version, prereleases=True)

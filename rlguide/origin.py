@@ -73,7 +73,8 @@ def _of_engine(plan: Plan) -> dict[str, str]:
 def _versions(folders: list[str]) -> dict[str, str]:
     """Version of each of `PACKAGES` that is installed in one of these folders."""
     found = {name: next(iter(distributions(name=name, path=folders)), None) for name in PACKAGES}
-    return {name: package.version for name, package in found.items() if package and package.version}
+    told = {name: package.metadata.get("Version") for name, package in found.items() if package}
+    return {name: version for name, version in told.items() if version}  # without one, its metadata were cut off
 
 
 def _git(root: Path, *arguments: str) -> str | None:

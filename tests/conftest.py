@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 NEEDS_LOCAL = (
     "accounts", "checks", "cli", "console", "display", "environment", "environment_yml", "evaluation", "fitted",
-    "form", "gpus", "headless", "hostile_machines", "import_cost", "links", "live", "plots",
+    "form", "glossary", "gpus", "headless", "hostile_machines", "import_cost", "import_trial", "links", "live", "plots",
     "progress", "proxies", "reporting", "secrets", "server", "tokenizer", "trl_engine", "verified_runs", "warm_start",
     "words", "workflows",
 )  # fmt: skip

@@ -251,6 +251,14 @@ def test_equal_plans_have_equal_fingerprints_and_a_changed_setting_another():
     assert plan({"time_limit_s": 30.0}).fingerprint == plan().fingerprint
 
 
+def test_a_plan_names_an_environment_that_was_set_as_it_was_typed():
+    config = load_config("tiny", {"orchestrator.train.env": [{"id": "reverse-text", "args": {"dataset": "hub"}}]})
+
+    assert engines.plan(config).changes == (
+        'orchestrator.train.env [{id = "reverse-text"}] → [{id = "reverse-text", args = {dataset = "hub"}}]',
+    )
+
+
 def test_a_plan_names_what_was_set_and_its_fingerprint_does_not_depend_on_that_list():
     changed = engines.plan(load_config("tiny", {"seed": 7, "trainer.optim.lr": 1e-4}), machine=LAPTOP)
 
