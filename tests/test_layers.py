@@ -1,12 +1,18 @@
-"""Imports point down only, and the child programs are never imported by the package."""
+"""Imports point down only, child programs are never imported by the package, tests of the light core need no more."""
 
 import ast
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import NEEDS_LOCAL
+from packaging.requirements import Requirement
 
 from rlguide.paths import PACKAGE
+
+HERE = Path(__file__).resolve().parent
 
 LAYERS = (
     {
@@ -145,3 +151,23 @@ def test_an_upward_import_would_be_found(tmp_path: Path):
 
     assert list(imported(bad)) == ["run", "cli"]
     assert level("run") < level("paths")
+
+
+def packages_imported(path: Path) -> set[str]:
+    """First names of the packages that a module imports when it is loaded."""
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    froms = {node.module.split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    return froms | {alias.name.split(".")[0] for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("test_*.py")), ids=lambda path: path.name)
+def test_tests_of_the_light_core_import_nothing_that_it_does_not_bring(path: Path):
+    if path.stem.removeprefix("test_") in NEEDS_LOCAL:
+        return
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    brought = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    ours = {"rlguide", *(module.stem for module in HERE.iterdir())}
+
+    others = packages_imported(path) - ours - sys.stdlib_module_names - {Requirement(one).name for one in brought}
+
+    assert not others, f"{path.name} imports {others}: name it in NEEDS_LOCAL of tests/conftest.py"
