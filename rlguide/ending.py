@@ -79,7 +79,7 @@ def age_s(status: RunRecord) -> float | None:
 def why_interrupted(files: RunFiles, record: RunRecord) -> str:
     """Why nobody supervises a run that has no end, as far as its directory tells."""
     if record.made_in:
-        return f"this run is {origin(record)}"
+        return origin_told(record)
     if record.supervisor is None:
         return "the launch was cut off before the supervisor started"
     who = f"its supervisor (pid {record.supervisor.pid} on {record.supervisor.host})"
@@ -113,6 +113,11 @@ def origin(record: RunRecord) -> str | None:
     if record.made_in is None:
         return None
     return f"a copy of {record.made_in}" if holds_run(record.made_in) else f"moved here from {record.made_in}"
+
+
+def origin_told(record: RunRecord) -> str:
+    """The same as a sentence about a run that has one."""
+    return f"this run {'is' if holds_run(record.made_in) else 'was'} {origin(record)}"
 
 
 def remove(files: RunFiles) -> None:

@@ -201,7 +201,10 @@ def notes(samples: tuple[EvalSample, ...], sampling: Sampling) -> tuple[str, ...
 def _trained_policy(run: Run) -> tuple[str, int]:
     """Folder and number of updates of the newest complete weights."""
     if run.weights is None:
-        hint = "wait until the run has ended, or resume it"
+        state = run.status.state
+        hint = "resume it" if state.is_over else "wait until the run has ended"
+        if state.is_success:
+            hint = "they were removed, or not copied with the run: launch one of another name"
         raise EvaluationError("the run has saved no complete weights", look=run.directory, hint=hint)
     return str(run.weights), int(run.weights.name.removeprefix("step_"))
 

@@ -141,7 +141,7 @@ class Run:
                 why = ending.why_interrupted(self.files, record)
                 return record.model_copy(update={"state": State.INTERRUPTED, "reason": why})
             record = again  # written between the two looks: the supervisor signed in, or wrote the end
-        told = [f"this run is {ending.origin(record)}", record.reason] if record.made_in else [record.reason]
+        told = [ending.origin_told(record), record.reason] if record.made_in else [record.reason]
         return record.model_copy(update={"reason": "; ".join(filter(None, told)) or None})
 
     @property

@@ -22,7 +22,7 @@ from rlguide.ports import free_port
 from rlguide.records import RunRecord, State
 from rlguide.server import serving
 from rlguide.statistics import summarise
-from rlguide.store import write_record
+from rlguide.store import read_record, write_record
 from rlguide.tryout import LEARNED_CHARACTERS, require_spellable, try_policies
 from rlguide.vf_eval import run_vf_eval, saved_rows, to_sample
 
@@ -201,10 +201,21 @@ def test_evaluations_that_are_there_are_compared_without_measuring_again(files: 
 def test_a_run_without_complete_weights_is_refused_before_anything_is_measured(files: RunFiles):
     (files.engine / "weights" / "step_3" / "STABLE").unlink()
 
-    with pytest.raises(EvaluationError, match="no complete weights"):
+    with pytest.raises(EvaluationError, match="no complete weights") as refused:
         evaluate(files.directory)
 
+    assert refused.value.hint == "they were removed, or not copied with the run: launch one of another name"
     assert list(files.evaluations.iterdir()) == []
+
+
+def test_a_run_that_was_stopped_before_it_saved_weights_is_resumed_first(files: RunFiles):
+    (files.engine / "weights" / "step_3" / "STABLE").unlink()
+    write_record(files, read_record(files).model_copy(update={"state": State.STOPPED}))
+
+    with pytest.raises(EvaluationError, match="no complete weights") as refused:
+        evaluate(files.directory)
+
+    assert refused.value.hint == "resume it"
 
 
 def test_a_kept_evaluation_counts_for_the_same_policy_sampling_and_threshold_alone(files: RunFiles, tmp_path: Path):

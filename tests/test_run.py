@@ -321,7 +321,7 @@ def test_a_run_that_was_renamed_goes_by_its_new_name(directory: Path, outputs: P
     run = attach("renamed")
 
     assert run.status.name == run.argument == "renamed"
-    assert run.status.reason == f"this run is moved here from {directory}"
+    assert run.status.reason == f"this run was moved here from {directory}"
     assert run.weights == outputs / "renamed" / ENGINE / "weights" / "step_3"
     assert "made_in" not in run.record.model_dump()
     with pytest.raises(RunNotFound, match="'toy'"):
