@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -22,7 +22,7 @@ import psutil
 from rlguide.environ import inherited
 from rlguide.errors import EngineMissing
 from rlguide.family import all_pids, end_tree, marked
-from rlguide.paths import install_command
+from rlguide.paths import PACKAGE, install_command
 from rlguide.process import MARK, identity_of
 from rlguide.records import Process
 from rlguide.redact import redact_file, redacted
@@ -35,13 +35,16 @@ KILLED_S = 1.0
 ANSWER_BYTES = 2**20
 
 
-def program(name: str) -> tuple[str, str]:
-    """Command of a console script of this very installation, whatever is on PATH. Raises `EngineMissing`."""
-    script = Path(sysconfig.get_path("scripts")) / name
-    if not script.is_file():
+def program(name: str) -> tuple[str, ...]:
+    """Command of a console script of this very Python, whatever is on PATH. Raises `EngineMissing`.
+
+    By its entry point: with `pip install --user`, or in a virtual environment that sees the system's packages, the
+    script itself is in a folder of its own.
+    """
+    if not entry_points(group="console_scripts", name=name):
         hint = f"install with: {install_command()}"
-        raise EngineMissing(f"the program {name!r} is not installed", look=script.parent, hint=hint)
-    return sys.executable, str(script)
+        raise EngineMissing(f"the program {name!r} is not installed", look=sys.executable, hint=hint)
+    return sys.executable, "-P", str(PACKAGE / "programs" / "console_script.py"), name
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
+import venv
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +14,8 @@ import psutil
 import pytest
 from toy import eventually
 
-from rlguide.child import answer_of
+from rlguide.child import answer_of, program
+from rlguide.errors import EngineMissing
 
 DAEMON = "import subprocess as s; s.Popen(['sleep', '60'], start_new_session=True, stdout=s.DEVNULL, stderr=s.DEVNULL)"
 DOCTOR = [sys.executable, "-P", "-c", "from rlguide.cli import main; main()", "doctor"]
@@ -73,3 +76,35 @@ def test_what_a_child_of_the_doctor_has_started_ends_with_it(
         doctor.send_signal(number)
 
     eventually(lambda: not started())
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A virtual environment that sees the packages of this Python, but has none of their programs."""
+    folder = tmp_path / "venv"
+    venv.create(folder, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "this.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return folder / "bin" / "python"
+
+
+def test_a_program_is_found_whose_script_is_in_the_folder_of_another_python(beside: Path):
+    code = "import subprocess; from rlguide.child import program; subprocess.run([*program('py.test'), '--version'])"
+    done = subprocess.run([beside, "-P", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert not (beside.parent / "py.test").exists()
+    assert done.stdout + done.stderr == f"pytest {pytest.__version__}\n"
+
+
+def test_a_program_that_is_not_installed_is_told_with_what_installs_it():
+    with pytest.raises(EngineMissing, match="no-such-program") as refused:
+        program("no-such-program")
+
+    assert refused.value.hint.startswith("install with: ")
+
+
+def test_a_program_ends_as_its_script_would():
+    done = subprocess.run([*program("pytest"), "--no-such-option"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "usage: pytest [options]" in done.stderr
