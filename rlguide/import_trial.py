@@ -31,6 +31,10 @@ SIGNS = {
     "still importing": "try again: the first time reads gigabytes; then look at what keeps disk or processor busy",
 }
 """What the words of a failed import tell about its cause → what to do."""
+SPARE = ("peft", "trackio", "mlflow")
+"""TRL's trainer imports them where they are installed, wanted or not; rlguide uses none of them."""
+EXTRAS = {"vllm": "gpu", "flash_attn": "flash-attn", "wandb": "wandb"}
+"""Extra of rlguide that brings a package, where it is not `local`."""
 OVER = {"file", "error"}
 """One of them stands in the answer about a module whose import is over."""
 REFERENCE_WORK_S = 0.0085
@@ -41,7 +45,8 @@ class ImportTrial:
     """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
     What must be in a module stands behind it, as in `"trl:GRPOConfig,GRPOTrainer"`. `homes` are the folders that a
-    module must come from, and `accepted` gives versions by distribution. `fix` is for one that does not import.
+    module must come from, and `accepted` gives versions by distribution. `fix` is for whatever is wrong, where it is
+    not pip that installs for `python`.
     """
 
     def __init__(
@@ -55,9 +60,10 @@ class ImportTrial:
         limit_s: float = LIMIT_S,
     ):
         self.modules, self.asked = tuple(module.partition(":")[0] for module in modules), modules
+        self.late = {module.partition(":")[0] for module in modules if ":" in module}  # the rest loads with itself
         self.python, self.limit_s = python, limit_s
         self.homes, self.accepted = homes or {}, accepted
-        self.fix = fix or install_command()
+        self.fix = fix
         self.answers = once(self._run)
 
     def find(self, module: str) -> Finding:
@@ -70,33 +76,34 @@ class ImportTrial:
             seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
             if file.parent in self.homes.get(module, (file.parent,)):
                 return self._judged(module, answer["version"], seen)
-            return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file))
+            other = f"{self.python} -m pip uninstall {distribution(module)}"
+            return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file, other))
         answer = answer or {}
         seen = answer.get("error", f"{end} while importing it")
         if answer.get("folders"):
             seen = f"only a folder without code: {', '.join(answer['folders'])}"
         origin = answer.get("origin") or self.python
-        return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(seen, Path(origin)))
+        return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(seen, Path(origin), again(module)))
 
     def _judged(self, module: str, version: str, seen: str) -> Finding:
         """A package that imports: too old is a failure, too new a doubt."""
-        wanted = self.accepted().get(module.replace("_", "-"))
+        wanted, fix = self.accepted().get(distribution(module)), self.fix or _install(module)
         if wanted is None:
             return Finding(Status.PASS, seen)
         if wanted.contains(version, prereleases=True):
-            lacks = unmet(module.replace("_", "-"))
+            lacks = unmet(distribution(module)) if module in self.late else []
             told = f"{seen}; it asks for {', '.join(lacks)}" if lacks else seen
-            return Finding(Status.WARN if lacks else Status.PASS, told, self.fix if lacks else None)
+            return Finding(Status.WARN if lacks else Status.PASS, told, fix if lacks else None)
         least = (part for part in wanted if part.operator == ">=" and version[:1].isdecimal())
         is_old = any(not part.contains(version, prereleases=True) for part in least)
-        return Finding(Status.FAIL if is_old else Status.WARN, f"{seen}; rlguide is made for {wanted}", self.fix)
+        return Finding(Status.FAIL if is_old else Status.WARN, f"{seen}; rlguide is made for {wanted}", fix)
 
-    def _fix(self, seen: str, origin: Path) -> str:
+    def _fix(self, seen: str, origin: Path, fix: str) -> str:
         if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):
-            return mend.format(fix=self.fix)
+            return mend.format(fix=self.fix or fix)
         if in_the_way(origin):
             return f"{origin} stands before the package: rename it, or leave its folder out of PYTHONPATH"
-        return self.fix
+        return self.fix or fix
 
     def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
         """What the child said of each module, and how it ended."""
@@ -113,6 +120,26 @@ class ImportTrial:
             return f"still importing after {self.limit_s:.0f} s"
         said = f" ({answer.err.strip().splitlines()[-1]})" if answer.err.strip() and answer.code > 0 else ""
         return f"Python ended with {ended(answer.code)}{said}"
+
+
+def distribution(module: str) -> str:
+    """What pip calls a package of ours or of our libraries."""
+    return module.replace("_", "-")
+
+
+def again(module: str) -> str:
+    """What mends a package of this Python that is there and does not work; to install it would find it there."""
+    if module in SPARE:
+        return f"{sys.executable} -m pip install --upgrade {module}; or uninstall it: rlguide does not use it"
+    try:
+        version = metadata.version(distribution(module)).partition("+")[0]
+    except metadata.PackageNotFoundError:
+        return _install(module)
+    return f"{sys.executable} -m pip install --force-reinstall --no-deps {distribution(module)}=={version}"
+
+
+def _install(module: str) -> str:
+    return install_command(EXTRAS.get(module, "local"))
 
 
 def is_there(module: str) -> bool:
@@ -134,13 +161,13 @@ def accepted_versions() -> dict[str, "SpecifierSet"]:
     return told
 
 
-def unmet(distribution: str) -> list[str]:
-    """What `distribution` asks for and this Python lacks, with what there is: most libraries load that late."""
+def unmet(name: str) -> list[str]:
+    """What the distribution `name` asks for and this Python lacks, with what there is."""
     from packaging.requirements import Requirement
 
     told = []
     with suppress(metadata.PackageNotFoundError, ValueError):  # its metadata are not there, or not readable
-        for asked in map(Requirement, metadata.requires(distribution) or ()):
+        for asked in map(Requirement, metadata.requires(name) or ()):
             if asked.marker is None or asked.marker.evaluate({"extra": ""}):
                 told += _lacking(asked)
     return told

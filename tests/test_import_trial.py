@@ -5,6 +5,7 @@ import sys
 import tomllib
 import types
 from collections import defaultdict
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import verifiers.legacy
 from packaging.requirements import Requirement
 
 from rlguide.checks.embedded import IMPORTS
-from rlguide.import_trial import accepted_versions, is_there
+from rlguide.import_trial import accepted_versions, again, is_there
 from rlguide.paths import PACKAGE, install_command
 from rlguide.records import Check, MachineReport, Status
 from rlguide.view.text import report_text
@@ -75,6 +76,23 @@ def test_in_the_projects_own_virtual_environment_make_installs_the_versions_that
 
     monkeypatch.setattr(sys, "prefix", "/usr")
     assert install_command("wandb") == f"{sys.executable} -m pip install 'rlguide[wandb]'"
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("trl", f"--force-reinstall --no-deps trl=={metadata.version('trl')}"),
+        ("torch", f"--force-reinstall --no-deps torch=={metadata.version('torch').partition('+')[0]}"),
+        ("peft", "--upgrade peft; or uninstall it: rlguide does not use it"),
+        ("vllm", "pip install 'rlguide[gpu]'"),
+    ],
+)
+def test_what_is_there_and_broken_is_installed_over_itself_because_pip_would_leave_it(
+    monkeypatch: pytest.MonkeyPatch, module: str, said: str
+):
+    monkeypatch.setattr(sys, "prefix", "/usr")
+
+    assert again(module) == f"{sys.executable} -m pip install {said.removeprefix('pip install ')}"
 
 
 def test_what_to_do_about_several_packages_is_shown_once_below_the_last():

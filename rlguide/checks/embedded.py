@@ -12,7 +12,7 @@ from rlguide.checks.memory import TINY_GIB, look_at_memory
 from rlguide.config import TINY
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
-from rlguide.import_trial import ImportTrial, accepted_versions, is_there, slowness
+from rlguide.import_trial import SPARE, ImportTrial, accepted_versions, is_there, slowness
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
@@ -27,8 +27,8 @@ IMPORTS = (
 """What training, evaluation and transformers' server load, one child process a group: they end together on two cores.
 Only what is named is looked up, because all of it takes three seconds more: of a fault inside TRL's trainer or
 verifiers' clients of services, the metadata tell what is missing or of another version, and a run the rest."""
-BESIDE = (("peft", "trackio", "mlflow", "wandb"), ())
-"""TRL's trainer imports them where they are installed, wanted or not. And vLLM, which takes long."""
+BESIDE = ((*SPARE, "wandb"), ())
+"""TRL's trainer imports them where they are installed. And vLLM, which takes long."""
 PACKAGES_GIB = 2.0
 OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
 """Where the environment is in a checkout, and where in an installation; others are called like it."""
