@@ -35,12 +35,15 @@ ifneq ($(SETTINGS),$(CONSTRAINTS) $(EXTRAS))
 endif
 
 # The stamp is written last, so that an installation that was cut short is done again.
+# The .pth puts the clone on the path: an editable installation is looked for last, and in the folder that holds the
+# clone Python takes its folder for a package without code.
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@rm -f $@
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v <= (3, 13) else f"$(PYTHON) is Python {v[0]}.{v[1]}: rlguide needs 3.11 to 3.13.\nhint: PYTHON=python3.12 make …")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 	@echo "installing into $(VENV): about 2 GB, more with CUDA libraries; a few minutes"
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
+	@for folder in $(VENV)/lib/python3*/site-packages; do test ! -d "$$folder" || echo '$(CURDIR)' > "$$folder/rlguide_clone.pth"; done
 	@echo '$(CONSTRAINTS) $(EXTRAS)' > $@
 
 tutorial: $(INSTALLED)  ## execute all notebooks without a browser, and write a report

@@ -97,6 +97,15 @@ def test_an_installation_ends_with_what_comes_next_also_when_it_was_there(projec
     assert "source .venv/bin/activate" in first
 
 
+def test_an_installation_puts_the_clone_on_the_path(project: Path):
+    packages = project / ".venv" / "lib" / "python3.12" / "site-packages"
+    packages.mkdir(parents=True)
+
+    make(project, "install")
+
+    assert (packages / "rlguide_clone.pth").read_text() == f"{project}\n"
+
+
 @pytest.mark.parametrize(("user", "allowed"), [(0, True), (1000, False)])
 def test_jupyterlab_opens_for_root_too_and_is_told_so_only_then(project: Path, user: int, allowed: bool):
     programs = project / "programs"

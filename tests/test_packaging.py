@@ -126,6 +126,15 @@ def test_the_wheel_works_where_it_is_unpacked(wheel: zipfile.ZipFile, tmp_path: 
     assert done.stdout.splitlines() == [str(tmp_path / "rlguide" / "__init__.py"), "reverse-text"]
 
 
+def test_rlguide_is_found_from_the_folder_that_holds_its_clone(tmp_path: Path):
+    (tmp_path / "rlguide" / "rlguide").mkdir(parents=True)
+
+    done = subprocess.run([sys.executable, "-c", "import rlguide; print(rlguide.__version__)"], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+    assert done.stdout.strip() == PROJECT["version"], f"{done.stderr}\nhint: install with make install"
+
+
 def test_the_version_is_the_same_everywhere():
     from rlguide import __version__
 
