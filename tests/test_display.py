@@ -53,6 +53,16 @@ def test_every_record_and_a_run_have_html_and_text(shell: InteractiveShell, fini
         assert "<i>" not in data["text/html"]
 
 
+def test_a_record_knows_no_steps_and_says_nothing_of_them(shell: InteractiveShell, finished: Run):
+    register(shell)
+
+    for form, said in shown(shell, finished.stop()).items():
+        assert "succeeded: the last step was reached" in said, form
+        assert "2 steps" not in said, form
+        assert "No training step has been recorded" not in said, form
+    assert "2 of 2 steps, reward 0.100" in shown(shell, finished)["text/plain"]
+
+
 def test_a_list_of_runs_is_a_table_and_any_other_list_stays_as_it_was(shell: InteractiveShell, finished: Run):
     register(shell)
 

@@ -159,7 +159,7 @@ def test_every_column_has_a_heading(tmp_path: Path, kind: str):
 
 @pytest.mark.parametrize("state", State)
 def test_a_run_says_its_state_time_and_limit_in_words(tmp_path: Path, state: State):
-    said = Reader(html.run_html(record(tmp_path, state, elapsed_s=130))).words
+    said = Reader(html.run_html(record(tmp_path, state, elapsed_s=130), [])).words
 
     assert "2 min 10 s elapsed, of at most 60 s" in said
     assert "0 of 3 steps" in said

@@ -60,25 +60,29 @@ def difference_html(config: RunConfig) -> Markup:
 # --------------------------------------------------------------------------------------------------------- a run
 
 
-def run_html(record: records.RunRecord, steps: Sequence[records.StepRecord] = ()) -> Markup:
-    """Where a run stands, with its last steps."""
-    return join(card(record, steps), metrics_html(steps), all_metrics_html(steps))
+def run_html(record: records.RunRecord, steps: Sequence[records.StepRecord] | None = None) -> Markup:
+    """Where a run stands, with its last steps; a record alone knows none, and says nothing of them."""
+    return card(record) if steps is None else join(card(record, steps), metrics_html(steps), all_metrics_html(steps))
 
 
-def card(record: records.RunRecord, steps: Sequence[records.StepRecord]) -> Markup:
-    """State, progress and time of a run in plain words."""
+def card(record: records.RunRecord, steps: Sequence[records.StepRecord] | None = None) -> Markup:
+    """State, progress and time of a run in plain words; no progress where no steps are given."""
     plan = record.plan
-    done = steps[-1].completed_updates if steps else 0
-    told = plain.progress_text(record, steps)
     return tag(
         "div",
         tag("p", tag("strong", record.name), f": {plain.state_text(record)}"),
         notes([record.reason]),
-        tag("p", tag("progress", value=done, max=plan.max_steps, aria_label="steps done"), f" {told}"),
+        Markup() if steps is None else _progress(record, steps),
         tag("p", f"{duration(record.elapsed_s)} elapsed, of at most {duration(plan.time_limit_s)}"),
         tag("p", f"engine {plan.engine} ({plan.release}); {plan.directory}", class_="soft"),
         class_="card",
     )
+
+
+def _progress(record: records.RunRecord, steps: Sequence[records.StepRecord]) -> Markup:
+    done = steps[-1].completed_updates if steps else 0
+    bar = tag("progress", value=done, max=record.plan.max_steps, aria_label="steps done")
+    return tag("p", bar, f" {plain.progress_text(record, steps)}")
 
 
 def metrics_html(steps: Sequence[records.StepRecord], *, of: Sequence[Metric] | None = None) -> Markup:

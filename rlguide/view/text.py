@@ -127,14 +127,13 @@ def difference_text(rows: Sequence[tuple[str, Any, Any]], *, base: str) -> str:
 # --------------------------------------------------------------------------------------------------------- runs
 
 
-def run_text(record: RunRecord, steps: Sequence[StepRecord] = ()) -> str:
-    """Where a run stands, in words, with its last steps."""
+def run_text(record: RunRecord, steps: Sequence[StepRecord] | None = None) -> str:
+    """Where a run stands, in words, with its last steps; a record alone knows none, and says nothing of them."""
     lines = [f"run {record.name}: {state_text(record)}", f"directory: {record.plan.directory}"]
     if record.reason:
         lines.append(record.reason)
-    lines.append(
-        f"{progress_text(record, steps)}, {duration(record.elapsed_s)} of at most {duration(record.plan.time_limit_s)}"
-    )
+    progress = "" if steps is None else f"{progress_text(record, steps)}, "
+    lines.append(f"{progress}{duration(record.elapsed_s)} of at most {duration(record.plan.time_limit_s)}")
     return "\n".join([*lines, steps_text(steps)] if steps else lines)
 
 

@@ -162,6 +162,13 @@ def test_logic_lives_in_the_package(page: Path):
 
 
 @each_page
+def test_what_a_form_holds_is_asked_of_the_form(page: Path):
+    names = {node.id for tree in trees(page) for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+    assert not {"form", "config"} <= names, "a configuration of the page's own stays behind when a cell is left out"
+
+
+@each_page
 def test_no_cell_talks_to_a_shell_or_to_other_packages(page: Path):
     source = "\n".join(cell.source for cell in cells(page, "code"))
     imported = {
