@@ -80,7 +80,7 @@ class Comparison(Record):
     interval: tuple[float, float]
     """95 % interval of the difference, resampled by task."""
     choosing: float | None
-    """Part of the difference from answering in the rewarded form more often; `None` when it cannot be told."""
+    """Part of the difference from answering in the right form more often; `None` when it cannot be told."""
     improving: float | None
     """Part of the difference from better answers in that form."""
     verdict: str

@@ -18,6 +18,9 @@ from rlguide.records import Rollout
 RESAMPLES = 2000
 """Bootstrap draws: the ends of a 95 % interval then move by about 2 % of its width from seed to seed."""
 
+DIGITS = 3
+"""Decimals of a mean reward that are shown: its standard error is some hundredths."""
+
 Rewards = Sequence[Sequence[float]]
 """Rewards by task: one inner sequence a task, one number a scored rollout."""
 Answer = TypeVar("Answer", EvalSample, Rollout)
@@ -128,12 +131,12 @@ def compare(before: Evaluation, after: Evaluation) -> Comparison:
         interval=interval,
         choosing=choosing,
         improving=improving,
-        verdict=_verdict(before, after, fmean(differences), interval),
+        verdict=_verdict(before, after, interval),
     )
 
 
 def choosing_and_improving(before: Evaluation, after: Evaluation) -> tuple[float | None, float | None]:
-    """The rise of the mean reward, split: answering in the rewarded form more often, and better answers in that form.
+    """The rise of the mean reward, split: answering in the right form more often, and better answers in that form.
 
     As mean = right_form × similarity_in_form, the rise is Δform · mean similarity + mean form · Δsimilarity, exactly.
     `None`s when a side has no answer in the right form, and so no similarity.
@@ -143,6 +146,19 @@ def choosing_and_improving(before: Evaluation, after: Evaluation) -> tuple[float
     choosing = (after.right_form - before.right_form) * (before.similarity_in_form + after.similarity_in_form) / 2
     improving = (before.right_form + after.right_form) / 2 * (after.similarity_in_form - before.similarity_in_form)
     return choosing, improving
+
+
+def shown_split(before: Evaluation, after: Evaluation) -> tuple[float, float | None, float | None]:
+    """The rise of the mean reward, its part choosing and its part improving, rounded so that they add up on a page.
+
+    Rounded one by one they can miss their sum by 0.001: so the rise is that of the means as they are shown, and
+    improving is what choosing leaves of it.
+    """
+    rise = round(round(after.mean, DIGITS) - round(before.mean, DIGITS), DIGITS)
+    choosing, _ = choosing_and_improving(before, after)
+    if choosing is None:
+        return rise, None, None
+    return rise, round(choosing, DIGITS), round(rise - round(choosing, DIGITS), DIGITS)
 
 
 def _mean(tasks: Rewards) -> float:
@@ -163,7 +179,8 @@ def _require_alike(before: Evaluation, after: Evaluation) -> None:
             )
 
 
-def _verdict(before: Evaluation, after: Evaluation, difference: float, interval: tuple[float, float]) -> str:
+def _verdict(before: Evaluation, after: Evaluation, interval: tuple[float, float]) -> str:
+    difference, choosing, improving = shown_split(before, after)
     size = f"{len({s.text for s in after.samples})} texts × {after.sampling.rollouts_per_task} samples"
     moved = f"from {before.mean:.3f} to {after.mean:.3f} on {size}"
     bounds = f"95 % interval {interval[0]:+.3f} to {interval[1]:+.3f}"
@@ -171,15 +188,12 @@ def _verdict(before: Evaluation, after: Evaluation, difference: float, interval:
         return (
             f"Not distinguishable: the reward went {moved}; a difference of {difference:+.3f} ({bounds}) can be chance."
         )
-    word = "rose" if difference > 0 else "fell"
+    word = "rose" if interval[0] > 0 else "fell"
     sentence = f"The reward {word} {moved}, a difference of {difference:+.3f} ({bounds})"
-    choosing, improving = choosing_and_improving(before, after)
     if choosing is None or improving is None:
-        return (
-            f"{sentence}; answers in the rewarded form: {before.right_form:.1%} before, {after.right_form:.1%} after."
-        )
+        return f"{sentence}; answers in the right form: {before.right_form:.1%} before, {after.right_form:.1%} after."
     return (
-        f"{sentence}: {choosing:+.3f} from how often it answers in the rewarded form ({before.right_form:.1%} → "
+        f"{sentence}: {choosing:+.3f} from how often it answers in the right form ({before.right_form:.1%} → "
         f"{after.right_form:.1%}), {improving:+.3f} from how good those answers are "
         f"({before.similarity_in_form:.3f} → {after.similarity_in_form:.3f})."
     )

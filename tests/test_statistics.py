@@ -1,6 +1,7 @@
 """The numbers of an evaluation, against values worked out by hand, and the sentences made of them."""
 
 import json
+import re
 from statistics import fmean, stdev
 
 import pytest
@@ -12,9 +13,11 @@ from rlguide.measurements import EvalSample, Evaluation, Sampling
 from rlguide.statistics import (
     best_of,
     bootstrap_interval,
+    choosing_and_improving,
     clustered_stderr,
     compare,
     sampling_inactive,
+    shown_split,
     summarise,
 )
 
@@ -42,7 +45,7 @@ def evaluation(samples: list[EvalSample], *, threshold: float = 0.5, **sampling:
 
 
 def in_form(share: float, similarity: float, *, tasks: int = 40, rollouts: int = 10) -> list[EvalSample]:
-    """Every text gets that share of answers in the rewarded form, each with that reward."""
+    """Every text gets that share of answers in the right form, each with that reward."""
     good = round(share * rollouts)
     return [
         answered(f"text {task}", "x", similarity) if number < good else sample(f"text {task}", "no tags")
@@ -160,9 +163,32 @@ def test_a_clear_rise_is_split_into_choosing_and_improving_without_a_rest():
     assert found.choosing + found.improving == pytest.approx(found.difference)
     assert found.verdict == (
         "The reward rose from 0.100 to 0.800 on 40 texts × 3 samples, a difference of +0.700 (95 % interval +0.700 to "
-        "+0.700): +0.520 from how often it answers in the rewarded form (20.0% → 100.0%), +0.180 from how good those "
+        "+0.700): +0.520 from how often it answers in the right form (20.0% → 100.0%), +0.180 from how good those "
         "answers are (0.500 → 0.800)."
     )
+
+
+@given(*[st.lists(st.tuples(st.booleans(), rewards), min_size=6, max_size=6)] * 2)
+def test_the_numbers_that_are_shown_add_up(before: list[tuple[bool, float]], after: list[tuple[bool, float]]):
+    first, second = (
+        evaluation([answered(f"{n % 3}", "x", reward) if tags else sample(f"{n % 3}", "x") for n, (tags, reward) in side])
+        for side in (list(enumerate(before)), list(enumerate(after)))
+    )
+
+    rise, choosing, improving = shown_split(first, second)
+
+    assert f"{round(second.mean, 3) - round(first.mean, 3):.3f}" == f"{rise:.3f}"
+    assert choosing is None or f"{choosing + improving:.3f}" == f"{rise:.3f}"
+    assert choosing is None or (choosing, improving) == pytest.approx(choosing_and_improving(first, second), abs=0.0021)
+
+
+def test_the_parts_in_a_verdict_add_up_to_the_rise_in_it():
+    before, after = evaluation(in_form(0.1, 0.6914, rollouts=20)), evaluation(in_form(1.0, 0.9856))
+
+    numbers = [float(found) for found in re.findall(r"[+]?\d\.\d{3}", compare(before, after).verdict)]
+
+    low, high, rise, choosing, improving = *numbers[:3], *numbers[5:7]
+    assert round(high - low, 3) == rise == round(choosing + improving, 3)
 
 
 def test_a_fall_is_called_a_fall():
@@ -200,7 +226,7 @@ def test_a_rise_from_no_answer_in_form_is_told_without_a_split():
     found = compare(evaluation(in_form(0.0, 0.5)), evaluation(in_form(1.0, 0.8)))
 
     assert (found.choosing, found.improving) == (None, None)
-    assert found.verdict.endswith("answers in the rewarded form: 0.0% before, 100.0% after.")
+    assert found.verdict.endswith("answers in the right form: 0.0% before, 100.0% after.")
 
 
 @pytest.mark.parametrize("changed", [{"max_tokens": 128}, {"temperature": 0.7}, {"rollouts_per_task": 4}])

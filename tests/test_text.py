@@ -308,5 +308,16 @@ def test_a_trial_shows_the_text_once_and_every_policy():
     assert "trained\nanswer" in said
 
 
+@pytest.mark.parametrize(
+    ("completion", "told"),
+    [("cba", "reward  0.000, no answer between the tags"), ("<reversed_text>x</reversed_text>", "reward  0.000")],
+)
+def test_a_right_answer_without_tags_says_why_it_gets_nothing(completion: str, told: str):
+    answer = EvalSample(text="abc", completion=completion, reward=0.0)
+    trial = Trial(text="abc", attempts=[Attempt(label="warm start", policy="x", answer=answer)])
+
+    assert results.trial_text(trial).splitlines()[-1] == told
+
+
 def test_a_time_at_the_end_of_all_times_is_shown_as_it_stands():
     assert moments(["9999-12-31T23:59:59-12:00"])[1] == ["9999-12-31T23:59:59-12:00"]

@@ -160,7 +160,7 @@ def completion_html(completion: str, text: str) -> Markup:
     found = ANSWER.search(completion)
     if found is None:
         shown = tag("span", completion or "(empty)", class_="text")
-        return join(shown, tag("div", "no answer between the tags", class_="soft"))
+        return join(shown, tag("div", results.NO_ANSWER, class_="soft"))
     start, end = found.span(1)
     around = [tag("span", part, class_="text soft") for part in (completion[:start], completion[end:])]
     return join(around[0], letters_html(found[1].strip(), text), around[1])

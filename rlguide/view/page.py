@@ -11,6 +11,7 @@ from rlguide.config import RunConfig
 from rlguide.history import History
 from rlguide.measurements import Comparison, Evaluation
 from rlguide.records import Provenance, RunRecord
+from rlguide.statistics import RESAMPLES, shown_split
 from rlguide.view import html, results
 from rlguide.view import text as plain
 from rlguide.view.elements import STYLE, Markup, join, notes, stylesheet, table, tag
@@ -37,7 +38,7 @@ ALWAYS = (
 EMBEDDED = (
     "The tiny warm start can already reverse a text; it seldom puts the answer into the form that is rewarded. So "
     "much of what training can teach is to choose a skill that is there; the split above says how much it was.",
-    "A policy of 0.8 million parameters that spells letter by letter stands in for a language model. The loop, the "
+    "A policy of 0.8 million weights that spells letter by letter stands in for a language model. The loop, the "
     "reward and the measurement are the real ones; the numbers are not those of a larger model.",
 )
 
@@ -150,29 +151,32 @@ def _evaluations(contents: Contents) -> Markup:
         (f"best of {after.sampling.rollouts_per_task} answers", f"{before.best_of:.3f}", f"{after.best_of:.3f}")
     )
     s, low, high = after.sampling, *contents.comparison.interval
+    rise, *_ = shown_split(before, after)
     alike = (
         f"Both were measured alike: {s.num_tasks} held-out texts × {s.rollouts_per_task} answers, temperature "
-        f"{s.temperature:g}, at most {s.max_tokens} tokens; intervals are resampled by text. "
-        f"Difference {contents.comparison.difference:+.3f}, 95 % interval {low:+.3f} to {high:+.3f}."
+        f"{s.temperature:g}, at most {s.max_tokens} tokens. Difference {rise:+.3f}, 95 % interval {low:+.3f} to "
+        f"{high:+.3f}. For an interval the texts are drawn anew {RESAMPLES} times, each with all its answers; it holds "
+        "the middle 95 % of what comes out."
     )
     head = ("measure", before.label, after.label)
     return join(table(rows, caption="Rewards from 0 to 1", head=head), notes([alike, *before.notes, *after.notes]))
 
 
 def _with_interval(mean: float, interval: tuple[float, float]) -> str:
-    return f"{mean:.4f} ({interval[0]:.3f} to {interval[1]:.3f})"
+    return f"{mean:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
 
 
 def _choosing(contents: Contents) -> Markup:
     found = contents.comparison
     if found is None:
         return Markup("")
-    if found.choosing is None or found.improving is None:
-        return notes(["It cannot be told: one of the policies never answered in the rewarded form."])
+    _, choosing, improving = shown_split(found.before, found.after)
+    if choosing is None or improving is None:
+        return notes(["It cannot be told: one of the policies never answered in the right form."])
     parts = [
         ("before", "before", found.before.mean),
-        ("choosing", "choosing the rewarded form more often", found.choosing),
-        ("improving", "better answers in that form", found.improving),
+        ("choosing", "choosing the right form more often", choosing),
+        ("improving", "better answers in that form", improving),
     ]
     rows = [(join(tag("span", "", class_=f"key {kind}"), name), f"{value:+.3f}") for kind, name, value in parts]
     rows.append(("after", f"{found.after.mean:+.3f}"))
@@ -182,7 +186,7 @@ def _choosing(contents: Contents) -> Markup:
     scale = tag("p", "The whole bar is a reward of 1.", class_="soft") if bar else ""
     without = "; ".join(f"{name}: {value:.3f}" for name, value in contents.floors)
     floors = without and f"Rewards that need no learning, on the texts of the first step: {without}."
-    sentence = "Mean reward = share of answers in the rewarded form × their similarity; the rise splits accordingly."
+    sentence = "Mean reward = share of answers in the right form × their similarity; the rise splits accordingly."
     low, high = found.interval
     chance = "The difference can be chance, and so can its split." if low <= 0 <= high else None
     numbers = table(rows, caption="Where the reward comes from")

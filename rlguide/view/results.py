@@ -1,8 +1,12 @@
 """Plain-text forms of measurements: evaluations, comparisons, and texts that were tried."""
 
+from rlguide.environment.reward import right_form
 from rlguide.measurements import Comparison, EvalSample, Evaluation, Trial
 from rlguide.statistics import by_text
 from rlguide.view.written import number, table
+
+NO_ANSWER = "no answer between the tags"
+"""Why a completion that may read well gets a reward of 0."""
 
 
 def evaluation_text(evaluation: Evaluation) -> str:
@@ -44,7 +48,7 @@ def comparison_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     """Rows (name, before, after)."""
     before, after = comparison.before, comparison.after
     return [
-        ("mean reward", f"{before.mean:.4f}", f"{after.mean:.4f}"),
+        ("mean reward", number(before.mean), number(after.mean)),
         ("right form", f"{before.right_form:.1%}", f"{after.right_form:.1%}"),
         ("similarity in the right form", number(before.similarity_in_form), number(after.similarity_in_form)),
         (f"reward ≥ {after.threshold:g}", f"{before.passed:.1%}", f"{after.passed:.1%}"),
@@ -93,4 +97,5 @@ def _task(text: str) -> str:
 def _sample(sample: EvalSample) -> str:
     if sample.error is not None:
         return f"error   {sample.error}"
-    return f"answer  {sample.completion.strip()}\nreward  {number(sample.reward)}"
+    why = "" if right_form(sample.completion) else f", {NO_ANSWER}"
+    return f"answer  {sample.completion.strip()}\nreward  {number(sample.reward)}{why}"
