@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rlguide.asking import Finding, once
@@ -107,7 +108,9 @@ class ImportTrial:
 
     def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
         """What the child said of each module, and how it ended."""
-        answer = answer_of((self.python, "-P", PROGRAM, *self.asked), limit_s=self.limit_s)
+        argv = (self.python, "-P", PROGRAM, *self.asked)
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # wandb makes folders when it is imported
+            answer = answer_of(argv, limit_s=self.limit_s, env={"TMPDIR": folder})
         told: dict[str, dict[str, Any]] = {}
         for line in answer.out.splitlines():
             with suppress(ValueError, TypeError, KeyError):  # a word of something that Python loads at its start

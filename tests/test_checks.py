@@ -1,6 +1,7 @@
 """Checks judge what they see, never raise, never hang, and take "could not find out" for a doubt."""
 
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -276,6 +277,20 @@ def test_imports_that_go_wrong_in_every_way_are_findings(tmp_path: Path, monkeyp
     assert found["after"].status is SKIP
     assert [found[name].status for name in ("absent_one", "raises", "leaves", "crashes")] == [FAIL] * 4
     assert found["absent_one"].fix == install_command()
+
+
+@pytest.mark.parametrize("end", ["", "; import os; os.abort()"])
+def test_what_a_package_puts_into_the_temporary_folder_goes_with_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    package(tmp_path, "untidy", f"import tempfile; tempfile.mkdtemp(); print(tempfile.gettempdir()){end}")
+
+    assert ImportTrial(["untidy"]).find("untidy").status is (FAIL if end else PASS)
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_folder_without_code_is_no_package_and_a_broken_build_is_told_as_one(

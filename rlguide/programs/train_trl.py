@@ -10,6 +10,7 @@ the policy after N updates, and `weights/step_20` are the weights after 20 updat
 import argparse
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def main() -> None:
     options = _parse(sys.argv[1:])
     settings = tomllib.loads(options.config.read_text(encoding="utf-8"))
     transformers.logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)  # TRL's own
     datasets.disable_progress_bars()
     torch.set_num_threads(settings["trl"]["threads"])
     trainer = build_trainer(settings, options.output_dir)
