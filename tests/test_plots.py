@@ -86,6 +86,17 @@ def test_every_line_is_labelled_where_it_is(tmp_path: Path):
     assert "warm start, best of 16: 0.610\n(texts of the first step)" in said
 
 
+def test_the_measured_reward_is_the_heaviest_line_and_what_it_is_compared_with_is_thin(tmp_path: Path):
+    plot = RewardPlot()
+    plot.draw(run(tmp_path), steps(20), floors=FLOORS)
+
+    lines = [line for line in plot.figure.axes[0].get_lines() if line.get_linestyle() != "None"]  # the star is no line
+    thin = [line for line in lines if line.get_color() != lines[0].get_color()]
+
+    assert len(thin) >= 4
+    assert max(line.get_linewidth() for line in thin) <= 1 < 2 <= lines[0].get_linewidth()
+
+
 @pytest.mark.parametrize(
     ("state", "said"),
     [

@@ -79,7 +79,7 @@ def test_the_page_follows_the_readers_light_or_dark(outputs: Path):
 
 def test_before_and_after_have_intervals_and_are_split(page: Page):
     assert re.search(r"0\.100 \(0\.\d+ to 0\.\d+\)", page.words)
-    assert re.search(r"0\.8000 \(0\.\d+ to 0\.\d+\)", page.words)
+    assert re.search(r"0\.800 \(0\.\d+ to 0\.\d+\)", page.words)
     assert "choosing the right form more often+0.700" in page.words
 
 

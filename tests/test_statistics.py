@@ -171,7 +171,9 @@ def test_a_clear_rise_is_split_into_choosing_and_improving_without_a_rest():
 @given(*[st.lists(st.tuples(st.booleans(), rewards), min_size=6, max_size=6)] * 2)
 def test_the_numbers_that_are_shown_add_up(before: list[tuple[bool, float]], after: list[tuple[bool, float]]):
     first, second = (
-        evaluation([answered(f"{n % 3}", "x", reward) if tags else sample(f"{n % 3}", "x") for n, (tags, reward) in side])
+        evaluation(
+            [answered(f"{n % 3}", "x", reward) if tags else sample(f"{n % 3}", "x") for n, (tags, reward) in side]
+        )
         for side in (list(enumerate(before)), list(enumerate(after)))
     )
 

@@ -95,7 +95,7 @@ class RewardPlot:
 
 def _own(axes: Axes, steps: Sequence[StepRecord]) -> Iterable[Label]:
     styles = {
-        "reward": ("this run: mean reward", {"color": "#1a5a9e", "marker": "o", "linewidth": 2, "zorder": 4}),
+        "reward": ("this run: mean reward", {"color": "#1a5a9e", "marker": "o", "linewidth": 2.5, "zorder": 4}),
         "right_form": ("this run: share in the\nright form", {"color": "#a84f00", "marker": "^", "linewidth": 1}),
     }
     for field, (label, style) in styles.items():
@@ -121,7 +121,7 @@ def _guide(axes: Axes, last: int) -> Iterable[Label]:
 
 def _floors(axes: Axes, floors: Sequence[Floor]) -> Iterable[Label]:
     for (label, value), dashes in zip(floors, (":", "-."), strict=False):
-        line = axes.axhline(value, color="#222222", linewidth=1.8, linestyle=dashes)
+        line = axes.axhline(value, color="#555555", linewidth=1, linestyle=dashes)
         yield line, value, f"{label}: {value:.3f}\n(texts of the first step)"
 
 
