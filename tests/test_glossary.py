@@ -14,9 +14,10 @@ TECHNICAL = {
     "affinity": "affinity", "attention": "attention", "checkout": "checkout", "cgroup": "control group",
     "compute capability": "compute capability", "constraints": "constraints", "control groups?": "control group",
     "CUDA": "CUDA", "driver": "driver", "dry.run": "dry run", "extra": "extra", "flash.attn": "flash-attn",
-    "GPUs?": "GPU", "Hugging Face token": "Hugging Face token", "lock file": "lock file", "loopback": "loopback",
-    "MIG": "slice", "NVML": "NVML", "ports?": "port", "prime-rl": "prime-rl", "proxy": "proxy", "release": "release",
-    "revision": "revision", "sdpa": "sdpa", "slices?": "slice", "torch": "torch", "PyTorch": "torch", "TRL": "TRL",
+    "GPUs?": "GPU", "gradient norm": "gradient norm", "Hugging Face token": "Hugging Face token",
+    "lock file": "lock file", "loopback": "loopback", "MIG": "slice", "NVML": "NVML", "ports?": "port", "prime-rl": "prime-rl", "proxy": "proxy",
+    "release": "release", "resampled": "resampling", "revision": "revision", "sdpa": "sdpa", "slices?": "slice",
+    "torch": "torch", "PyTorch": "torch", "TRL": "TRL",
     "uv": "uv", "verifiers": "verifiers", "vf-eval": "verifiers", "virtual environment": "virtual environment",
     "W&B": "W&B", "Weights & Biases": "W&B", "wheel": "wheel",
 }  # fmt: skip
@@ -44,7 +45,15 @@ def test_technical_words_that_readers_meet_are_explained():
 
 
 @pytest.mark.parametrize(
-    ("entry", "also"), [("slice", "MIG"), ("control group", "cgroup"), ("torch", "PyTorch"), ("verifiers", "vf-eval")]
+    ("entry", "also"),
+    [
+        ("slice", "MIG"),
+        ("control group", "cgroup"),
+        ("torch", "PyTorch"),
+        ("verifiers", "vf-eval"),
+        ("resampling", "bootstrap"),
+        ("revision", "commit"),
+    ],
 )
 def test_an_entry_has_the_other_name_under_which_a_reader_may_look(entry: str, also: str):
     assert also in glossary()[entry]
