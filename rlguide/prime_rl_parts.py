@@ -190,7 +190,7 @@ class Parts:
             if problem := problem_of(self._found(ENVIRONMENT)):
                 raise EngineMissing(f"the wheel is installed, and yet: {problem}", look=python.parent.parent)
 
-        why = "the texts and the reward; the wheel alone, because all that it needs is there already"
+        why = "the texts and the reward; the wheel alone, because the packages bring all that it needs"
         return Work("environment", why, commands, there, act, require, "some kB")
 
     def _unpack(self, python: Path) -> None:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -11,6 +12,8 @@ import pytest
 from pages import PAGES, ROOT, answers, cells, code_lines, prose, tags
 
 import rlguide
+from rlguide.checks.embedded import BESIDE, IMPORTS
+from rlguide.import_trial import SPARE
 from rlguide.paths import DATA
 from rlguide.records import Parameters
 
@@ -126,6 +129,13 @@ def test_a_notebook_that_works_leaves_nothing_running(page: Path):
     acts = re.search(r"rlguide\.(evaluate|monitor)|\.wait\(", source)
 
     assert bool(acts) == any("cleanup" in tags(cell) for cell in cells(page))
+
+
+def test_every_package_that_is_looked_at_is_explained_on_the_page_that_shows_them():
+    (told,) = [cell.source for cell in cells(PAGES[2], "markdown") if cell.id == "02-files-seen"]
+    explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.+?) \|", told, re.MULTILINE))))
+
+    assert explained == {name.partition(":")[0] for name in (*chain(*IMPORTS), *chain(*BESIDE))} - {*SPARE}
 
 
 def test_versions_are_recorded_where_packages_are_looked_at_and_where_results_are_told():
