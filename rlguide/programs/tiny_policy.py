@@ -4,7 +4,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rlguide.environment.reward import CLOSE_TAG, OPEN_TAG, SYSTEM_PROMPT
-from rlguide.programs.warm_start_options import Shape
+from rlguide.programs.shape import Shape
 
 PAD, TURN_START, TURN_END, UNKNOWN = "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<unk>"
 PROMPT_HEAD = f"{TURN_START}system\n{SYSTEM_PROMPT}{TURN_END}\n{TURN_START}user\n"

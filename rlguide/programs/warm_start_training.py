@@ -3,7 +3,6 @@
 Part of `rlguide.programs.warm_start`; the only one of its parts that loads torch.
 """
 
-import argparse
 import json
 import platform
 import time
@@ -11,6 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import datasets
 import torch
@@ -20,14 +20,14 @@ from trl import SFTConfig, SFTTrainer
 from rlguide.environment.reward import prompt_messages
 from rlguide.programs.behaviours import BEHAVIOURS, draw_behaviour, practice_text
 from rlguide.programs.policy_measurement import measure
+from rlguide.programs.shape import Shape
 from rlguide.programs.tiny_policy import build_model, build_tokenizer, sampling_defaults
-from rlguide.programs.warm_start_options import Shape
 
 IGNORED = -100
 """The label of tokens that carry no loss, by torch's convention."""
 
 
-def make(options: argparse.Namespace) -> None:
+def make(options: SimpleNamespace) -> None:
     """Train unless a finished checkpoint is named, then measure."""
     if options.measure_only is None:
         train(options)
@@ -37,13 +37,13 @@ def make(options: argparse.Namespace) -> None:
     print(json.dumps(report, indent=2), flush=True)
 
 
-def train(options: argparse.Namespace) -> None:
+def train(options: SimpleNamespace) -> None:
     """Trains from random weights and writes checkpoint, tokenizer and `trained.json` to `options.output`."""
     set_seed(options.seed)
     tokenizer = build_tokenizer()
     model = build_model(tokenizer, Shape(**{size: getattr(options, size) for size in vars(Shape())}))
-    parameters = model.num_parameters()
-    print(f"{parameters:,} parameters, {options.steps} steps of {options.batch_size} examples", flush=True)
+    weights = model.num_parameters()
+    print(f"{weights:,} weights, {options.steps} steps of {options.batch_size} examples", flush=True)
     trainer = SFTTrainer(
         model=model,
         args=trainer_settings(options),
@@ -57,10 +57,10 @@ def train(options: argparse.Namespace) -> None:
     model.generation_config = sampling_defaults(tokenizer)  # and adapts this to what it trained with
     model.save_pretrained(options.output)
     tokenizer.save_pretrained(options.output)
-    write_json(options.output / "trained.json", provenance(options, parameters, seconds) | end_losses(trainer))
+    write_json(options.output / "trained.json", provenance(options, weights, seconds) | end_losses(trainer))
 
 
-def trainer_settings(options: argparse.Namespace) -> SFTConfig:
+def trainer_settings(options: SimpleNamespace) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
     return SFTConfig(
         output_dir=str(options.output),
@@ -91,7 +91,7 @@ def trainer_settings(options: argparse.Namespace) -> SFTConfig:
     )
 
 
-def practice_dataset(tokenizer: PreTrainedTokenizerFast, options: argparse.Namespace) -> datasets.Dataset:
+def practice_dataset(tokenizer: PreTrainedTokenizerFast, options: SimpleNamespace) -> datasets.Dataset:
     """One row an example, made when it is looked up and fixed by the seed and the row's number.
 
     So no example comes twice, whatever the number of data processes, and none is stored.
@@ -121,11 +121,11 @@ def practice_examples(
     }
 
 
-def provenance(options: argparse.Namespace, parameters: int, seconds: float) -> dict[str, object]:
+def provenance(options: SimpleNamespace, weights: int, seconds: float) -> dict[str, object]:
     """What a model card needs to say how the checkpoint was made."""
     return {
         "options": {name: value for name, value in vars(options).items() if not isinstance(value, Path | None)},
-        "parameters": parameters,
+        "weights": weights,
         "training_seconds": round(seconds, 1),
         "hardware": torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU ({platform.machine()})",
         "versions": {name: version(name) for name in ("torch", "transformers", "trl")},
