@@ -7,13 +7,16 @@ import pytest
 from typer.main import get_command
 
 from rlguide.cli import app
+from rlguide.paths import TINY_POLICY
+from rlguide.remote import PORT
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "verified-runs").glob("*.md")])
+CARD = TINY_POLICY / "README.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs/verified-runs/README.md", CARD])
 COMMANDS = set(get_command(app).commands)
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
-each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def prose(path: Path) -> list[str]:
@@ -83,6 +86,23 @@ def test_the_readme_says_how_to_find_the_program_before_it_names_it_alone():
 
 def test_the_readme_stays_a_first_page():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
+
+
+@pytest.mark.parametrize("word", ["warm start", "right form", "completion", "reward", "run guide", "float32"])
+def test_the_readme_explains_a_word_where_it_first_stands(word: str):
+    told = "\n".join(line for line in prose(ROOT / "README.md") if not line.startswith("<"))
+    first = told[told.index(word) - 1 :]
+
+    assert first.startswith((f"*{word}", f"[{word}](GLOSSARY.md#", f" {word}, the written record of"))
+
+
+def test_the_readme_says_how_to_reach_a_jupyterlab_on_another_machine():
+    assert f"ssh -N -L {PORT}:localhost:{PORT} HOST" in code(ROOT / "README.md")
+
+
+@each_document
+def test_weights_and_the_right_form_have_one_name(path: Path):
+    assert not re.findall(r"(?:\d|illion) parameters|rewarded form", path.read_text(encoding="utf-8"))
 
 
 def test_every_command_is_in_the_readme():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_docs import anchors, prose
+from test_docs import anchors, code, prose
 
 from rlguide.measurements import Evaluation
 from rlguide.paths import RunFiles
@@ -121,6 +121,12 @@ def test_links_lead_somewhere(path: Path):
         name, _, anchor = target.partition("#")
         assert (path.parent / name).exists(), target
         assert not anchor or anchor in anchors(path.parent / name), target
+
+
+def test_the_page_says_how_to_see_the_notebooks_as_they_were():
+    (asked,) = [line for line in code(PAGE) if "jupyter trust" in line]
+
+    assert sorted(PAGE.parents[2].glob(asked.split()[-1])) == NOTEBOOKS
 
 
 def test_the_configuration_to_repeat_a_run_is_the_one_that_ran(record: RunRecord):
