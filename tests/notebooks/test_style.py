@@ -12,8 +12,7 @@ import pytest
 from pages import PAGES, ROOT, answers, cells, code_lines, prose, tags
 
 import rlguide
-from rlguide.checks.embedded import BESIDE, IMPORTS
-from rlguide.import_trial import SPARE
+from rlguide.checks.embedded import IMPORTS
 from rlguide.paths import DATA
 from rlguide.records import Parameters
 
@@ -135,7 +134,7 @@ def test_every_package_that_is_looked_at_is_explained_on_the_page_that_shows_the
     (told,) = [cell.source for cell in cells(PAGES[2], "markdown") if cell.id == "02-files-seen"]
     explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.+?) \|", told, re.MULTILINE))))
 
-    assert explained == {name.partition(":")[0] for name in (*chain(*IMPORTS), *chain(*BESIDE))} - {*SPARE}
+    assert explained == {name.partition(":")[0] for name in chain(*IMPORTS)} | {"wandb"}
 
 
 def test_versions_are_recorded_where_packages_are_looked_at_and_where_results_are_told():
