@@ -14,7 +14,9 @@ from rlguide.records import State, Status, StoppedBy
 from rlguide.view.text import STATES, STOPPED
 
 ROOT = Path(__file__).resolve().parent.parent
-AVOIDED = re.compile(r"\b(time cap|wall-clock cap|cap of|mend(ed|s|ing)?|rewarded form|million parameters)\b", re.IGNORECASE)
+AVOIDED = re.compile(
+    r"\b(time cap|wall-clock cap|cap of|mend(ed|s|ing)?|rewarded form|million parameters)\b", re.IGNORECASE
+)
 """Say "time limit", "fix" or "repair", "right form", "weights"."""
 STORED = "TIME_LIMIT = "
 """The one line that keeps an old word, because stored runs have it."""
