@@ -100,11 +100,6 @@ def test_the_readme_says_how_to_reach_a_jupyterlab_on_another_machine():
     assert f"ssh -N -L {PORT}:localhost:{PORT} HOST" in code(ROOT / "README.md")
 
 
-@each_document
-def test_weights_and_the_right_form_have_one_name(path: Path):
-    assert not re.findall(r"(?:\d|illion) parameters|rewarded form", path.read_text(encoding="utf-8"))
-
-
 def test_every_command_is_in_the_readme():
     told = "\n".join(code(ROOT / "README.md"))
 

@@ -22,7 +22,7 @@ def test_the_picture_is_what_todays_code_draws(name: str):
     )
 
     assert drawn.shape == kept.shape
-    assert abs(drawn - kept).mean() < ROUNDED
+    assert abs(drawn - kept).mean() < ROUNDED, "draw it anew: .venv/bin/python tools/draw_pictures.py"
 
 
 def test_the_picture_in_words_begins_and_ends_where_the_run_does():

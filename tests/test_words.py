@@ -9,13 +9,14 @@ import nbformat
 import pytest
 
 from rlguide.config import from_preset
-from rlguide.paths import PACKAGE
+from rlguide.paths import PACKAGE, TINY_POLICY
 from rlguide.records import State, Status, StoppedBy
 from rlguide.view.text import STATES, STOPPED
 
 ROOT = Path(__file__).resolve().parent.parent
 AVOIDED = re.compile(
-    r"\b(time cap|wall-clock cap|cap of|mend(ed|s|ing)?|rewarded form|million parameters)\b", re.IGNORECASE
+    r"\b(time cap|wall-clock cap|cap of|mend(ed|s|ing)?|rewarded form|(\d[\d,]*|[mb]illion) parameters)\b",
+    re.IGNORECASE,
 )
 """Say "time limit", "fix" or "repair", "right form", "weights"."""
 STORED = "TIME_LIMIT = "
@@ -36,7 +37,13 @@ def what_readers_see() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.relative_to(PACKAGE).parts[0] not in {"environment", "engines"}:
             yield from ((path.name, text) for text in texts_of(path))
-    for path in [ROOT / "README.md", ROOT / "GLOSSARY.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "GLOSSARY.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        TINY_POLICY / "README.md",
+    ]
+    for path in pages:
         yield path.name, path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         yield from ((path.name, cell.source) for cell in nbformat.read(path, as_version=4).cells)
