@@ -132,12 +132,16 @@ def evaluate_policy(
     """
     texts, tools = held_out(sampling.num_tasks), tools or local_tools()
     report = on_progress or (showing() if showing else lambda *_: None)
+
+    def counted(done: int, total: int) -> None:
+        report(f"{label}, completions" if done < total else label, done, total)
+
     started = time.monotonic()
     owner = f"an evaluation of the {label} in {workdir}"
     with cpu_slot(owner, wait_s=SLOT_WAIT_S) if tools.exclusive_cpu else nullcontext():
         _empty(workdir)
         report(label, 0, sampling.rollouts)
-        samples = _sample(policy, sampling, workdir, tools, lambda done, total: report(label, done, total))
+        samples = _sample(policy, sampling, workdir, tools, counted)
     if {sample.text for sample in samples} != set(texts):
         raise EvaluationError("vf-eval did not use the held-out texts", look=workdir)
     return Evaluation(

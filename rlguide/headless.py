@@ -178,7 +178,8 @@ class Place:
 
     def tell(self, *beside: str) -> None:
         """Say how many cells are done, and what goes on beside."""
-        self._tell(", ".join((f"{self.name} ({self._part})", *beside)), self.done, self.cells)
+        counted = ("cells",) if 0 < self.done < self.cells else ()
+        self._tell(", ".join((f"{self.name} ({self._part})", *beside, *counted)), self.done, self.cells)
 
     def __str__(self) -> str:
         if not self.cell:
@@ -196,6 +197,7 @@ def execute(place: Place, files: RunFiles, asked: Parameters, *, limit_s: int) -
     notebook = place.notebook
     cells = sum(cell.cell_type == "code" for cell in load_notebook_node(str(notebook)).cells)
     place.cells = cells + bool(asked.given)  # papermill adds a cell of parameters
+    place.tell()  # before its kernel starts, which is part of the time that it takes
     path, log = str(notebook).replace("{", "{{").replace("}", "}}"), files.notebooks / "kernel.log"
     try:
         with beside(partial(_watch, files.directory.parent, place)):

@@ -19,7 +19,8 @@ from rlguide.view.written import duration, number
 Advance = Callable[[str, int, int], None]
 """Called with what is going on, how much is done, and how much there is in all.
 
-What goes on begins with the name of a piece of work; after a comma may follow what changes while it lasts."""
+What goes on begins with the name of a piece of work; after a comma may follow what changes while it lasts, and last,
+what is counted."""
 MOMENT_S = 0.5
 """What is over sooner needs no word."""
 SILENCE_S = 60.0
@@ -85,7 +86,7 @@ def lines(silence_s: float = SILENCE_S) -> Advance:
         work, now = _work(what), time.monotonic()
         if work in done_with or (work in begun and done < total and now < told_at + silence_s):
             return
-        line = f"{what} ({done} of {total})" if done or work in begun else f"{what}: begun"
+        line = f"{what}: {done} of {total}" if done or work in begun else f"{what}: begun"
         begun.setdefault(work, now)
         if done >= total:
             done_with.add(work)
@@ -106,7 +107,8 @@ def of_run(advance: Advance) -> Callable[[RunRecord, History], None]:
 
     def update(record: RunRecord, history: History) -> None:
         reward = f", reward {number(history.last.reward)}" if history.last else ""
-        told = f"{record.name}, {record.state}{reward}{left_text(record, history.steps)}"
+        counted = "" if record.state.is_over else ", steps"
+        told = f"{record.name}, {record.state}{reward}{left_text(record, history.steps)}{counted}"
         advance(told, history.completed_updates, record.plan.max_steps)
 
     return update

@@ -6,8 +6,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import psutil
@@ -74,10 +76,13 @@ def outputs_of(notebook: Path) -> str:
 def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outputs: Path, tmp_path: Path):
     finished_run(outputs / "one")
     told: list[tuple[str, int, int]] = []
+    told_at: dict[tuple[str, int, int], float] = {}
 
-    done = tutorial(
-        Parameters(run_name="one", max_steps=3), notebooks=lessons, on_progress=lambda *progress: told.append(progress)
-    )
+    def tell(*progress: Any) -> None:
+        told.append(progress)
+        told_at.setdefault(progress, time.monotonic())
+
+    done = tutorial(Parameters(run_name="one", max_steps=3), notebooks=lessons, on_progress=tell)
 
     assert [path.name for path in done.notebooks] == ["00_one.ipynb", "01_two.ipynb"]
     assert all(path.parent == outputs / "one" / "notebooks" for path in done.notebooks)
@@ -87,7 +92,13 @@ def test_notebooks_are_executed_in_order_and_end_in_a_report(lessons: Path, outp
     links = re.findall(r"\]\((.*?)\)", nbformat.read(done.notebooks[0], as_version=4).cells[0].source)
     assert [(done.notebooks[0].parent / link).resolve() for link in links] == [tmp_path / "WORDS.md", done.notebooks[1]]
     first, second = ("00_one (1 of 2)", 6), ("01_two (2 of 2)", 5)
-    assert list(dict.fromkeys(told)) == [(name, done, all) for name, all in (first, second) for done in range(all + 1)]
+    assert list(dict.fromkeys(told)) == [
+        (f"{name}, cells" if 0 < done < all else name, done, all)
+        for name, all in (first, second)
+        for done in range(all + 1)
+    ]
+    took = nbformat.read(done.notebooks[0], as_version=4).metadata.papermill.duration  # which the report tells
+    assert told_at[first[0], 6, 6] - told_at[first[0], 0, 6] >= took
 
 
 def test_the_command_ends_with_the_report_and_the_result(lessons: Path, outputs: Path, tmp_path: Path):

@@ -37,10 +37,10 @@ def test_a_log_gets_a_line_when_work_begins_and_one_with_its_time_when_it_is_don
 def test_a_log_is_not_silent_for_more_than_a_minute(capfd: pytest.CaptureFixture[str]):
     tell, end = lines(MINUTE_S), time.monotonic() + 2.5 * MINUTE_S
     while time.monotonic() < end:
-        tell("00_one, first: 2 of 20 steps", 3, 8)
+        tell("00_one, first: 2 of 20 steps, cells", 3, 8)
         time.sleep(MINUTE_S / 20)
 
-    assert capfd.readouterr().err.splitlines() == ["00_one, first: 2 of 20 steps (3 of 8)"] * 3
+    assert capfd.readouterr().err.splitlines() == ["00_one, first: 2 of 20 steps, cells: 3 of 8"] * 3
 
 
 def test_a_terminal_keeps_one_line_a_piece_of_work():
