@@ -1,5 +1,6 @@
 """HTML forms are real tables that escape everything, and say in words what they show in colour."""
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rlguide.environment.reward import similarity
 from rlguide.measurements import Attempt, EvalSample, Evaluation, Trial
 from rlguide.records import Rollout, State, Status, StepRecord
 from rlguide.view import html
-from rlguide.view.elements import Markup, View, page, table, tag
+from rlguide.view.elements import STYLE, Markup, View, page, table, tag
 from rlguide.view.letters import Mark, letters_text, pieces
 from rlguide.view.metrics import METRICS
 from rlguide.view.results import paired_samples
@@ -146,6 +147,20 @@ def test_samples_side_by_side_begin_with_the_worst_after_training():
     assert "3 of 4 answers, the worst after training first" in said
     assert "0.995" in html.samples_html(both)
     assert "0.995" not in said
+
+
+def test_a_trial_names_every_policy_on_one_line():
+    said = Reader(html.trial_html(trial("a"))).words
+
+    assert "warm\u00a0start,\u00a0drawn" in said
+
+
+def test_a_box_that_scrolls_shows_whole_lines_and_cuts_no_word():
+    (box,) = re.findall(r"div\.rlg pre\{(.+?)\}", STYLE, re.DOTALL)
+    height, line = (float(re.search(rf"{name}:([\d.]+)", box)[1]) for name in ("max-height", "line-height"))
+
+    assert height / line == pytest.approx(round(height / line))
+    assert "word-break:normal" in box  # JupyterLab breaks anywhere
 
 
 def test_a_trial_shows_its_notes():

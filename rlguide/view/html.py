@@ -188,7 +188,7 @@ def _group(text: str, group: list[records.Rollout], *, opened: bool) -> Markup:
 def trial_html(trial: measurements.Trial) -> Markup:
     """One text, and what each policy made of it."""
     rows = [
-        (f"{attempt.label}{', drawn' if drawn else ''}", *_sample(sample))
+        (f"{attempt.label}{', drawn' if drawn else ''}".replace(" ", "\u00a0"), *_sample(sample))
         for attempt in trial.attempts
         for drawn, sample in enumerate((attempt.answer, *attempt.samples))
     ]
