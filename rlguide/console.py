@@ -14,6 +14,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -42,8 +43,10 @@ NAMED = re.compile(
 
 def guarded(command: Callable[[], object]) -> None:
     """Run the command line to its end; what went wrong is printed in words, and the exit code says so."""
-    for stream in filter(None, (sys.stdout, sys.stderr)):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name) or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         stream.reconfigure(errors="replace")  # a terminal that lacks a letter must not end the command
+        setattr(sys, name, stream)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # whoever ignores one, as nohup does, goes on ignoring it
             signal.signal(number, _end_in_order)
@@ -52,8 +55,7 @@ def guarded(command: Callable[[], object]) -> None:
         try:
             command()
         finally:
-            if sys.stdout:
-                sys.stdout.flush()  # here, where a full disk can still be told
+            sys.stdout.flush()  # here, where a full disk can still be told
             if sys.stdout is not output:  # click gave it up, for more was written than a pipe holds
                 sys.exit(SIGNALLED + signal.SIGPIPE)
     except RlguideError as error:

@@ -3,8 +3,11 @@
 import importlib.util
 import json
 import os
+import re
 import signal
 import sys
+import sysconfig
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlguide.asking import Finding, once
 from rlguide.child import Answer, answer_of
-from rlguide.paths import PACKAGE, absolute, install_command
+from rlguide.paths import PACKAGE, absolute, install_command, pip_command
 from rlguide.records import Status
 from rlguide.redact import redacted
 
@@ -32,11 +35,9 @@ SIGNS = {
     "still importing": "try again: the first time reads gigabytes; then look at what keeps disk or processor busy",
 }
 """What the words of a failed import tell about its cause → what to do."""
-SPARE = ("peft", "trackio", "mlflow")
-"""TRL's trainer imports them where they are installed, wanted or not; rlguide uses none of them."""
 EXTRAS = {"vllm": "gpu", "flash_attn": "flash-attn", "wandb": "wandb"}
 """Extra of rlguide that brings a package, where it is not `local`."""
-OVER = {"file", "error"}
+OVER = {"file", "error", "is_spare"}
 """One of them stands in the answer about a module whose import is over."""
 REFERENCE_WORK_S = 0.0085
 """What `work_s` of the trial is on the processor on which the time of a run was measured, while it checks."""
@@ -45,7 +46,8 @@ REFERENCE_WORK_S = 0.0085
 class ImportTrial:
     """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
-    What must be in a module stands behind it, as in `"trl:GRPOConfig,GRPOTrainer"`. `homes` are the folders that a
+    What must be in a module stands behind it, as in `"trl:GRPOConfig,GRPOTrainer"`, and what it is tried for, where any
+    is installed, as in `"trl.trainer.grpo_trainer?peft,mlflow"`. `homes` are the folders that a
     module must come from, and `accepted` gives versions by distribution. `fix` is for whatever is wrong, where it is
     not pip that installs for `python`.
     """
@@ -60,7 +62,7 @@ class ImportTrial:
         accepted: Callable[[], Mapping[str, "SpecifierSet"]] = dict,
         limit_s: float = LIMIT_S,
     ):
-        self.modules, self.asked = tuple(module.partition(":")[0] for module in modules), modules
+        self.modules, self.asked = tuple(re.split("[:?]", module)[0] for module in modules), modules
         self.late = {module.partition(":")[0] for module in modules if ":" in module}  # the rest loads with itself
         self.python, self.limit_s = python, limit_s
         self.homes, self.accepted = homes or {}, accepted
@@ -71,26 +73,30 @@ class ImportTrial:
         """How importing `module` went. The first caller runs the child, the others wait for it."""
         told, end = self.answers()
         answer = told.get(module)
+        if answer and answer.get("is_spare"):
+            return Finding(Status.PASS, "nothing is installed that it loads where it is")
         if answer is None and module != next(name for name in self.modules if not told.get(name, {}).keys() & OVER):
             return Finding(Status.SKIP, f"not tried: {end} before")
         if answer and answer.get("file"):
             seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
             if file.parent in self.homes.get(module, (file.parent,)):
                 return self._judged(module, answer["version"], seen)
-            other = f"{self.python} -m pip uninstall {distribution(module)}"
-            return Finding(Status.FAIL, f"{seen}, which is not the one that is meant", self._fix(seen, file, other))
+            other = f"{pip_command('uninstall')} {distribution(module)}"
+            seen += ", which is not the one that is meant"
+            return Finding(Status.FAIL, seen, self._fix(module, seen, file, other))
         answer = answer or {}
         seen = answer.get("error", f"{end} while importing it")
         if answer.get("folders"):
             seen = f"only a folder without code: {', '.join(answer['folders'])}"
         origin = answer.get("origin") or self.python
-        return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(seen, Path(origin), again(module)))
+        return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(module, seen, Path(origin)))
 
     def _judged(self, module: str, version: str, seen: str) -> Finding:
         """A package that imports: too old is a failure, too new a doubt."""
         wanted, fix = self.accepted().get(distribution(module)), self.fix or _install(module)
         if wanted is None:
             return Finding(Status.PASS, seen)
+        version = _release(version)
         if wanted.contains(version, prereleases=True):
             lacks = unmet(distribution(module)) if module in self.late else []
             told = f"{seen}; it asks for {', '.join(lacks)}" if lacks else seen
@@ -99,18 +105,20 @@ class ImportTrial:
         is_old = any(not part.contains(version, prereleases=True) for part in least)
         return Finding(Status.FAIL if is_old else Status.WARN, f"{seen}; rlguide is made for {wanted}", fix)
 
-    def _fix(self, seen: str, origin: Path, fix: str) -> str:
+    def _fix(self, module: str, seen: str, origin: Path, fix: str | None = None) -> str:
+        fix = self.fix or fix or again(module)
         if mend := next((mend for sign, mend in SIGNS.items() if sign in seen), None):
-            return mend.format(fix=self.fix or fix)
-        if in_the_way(origin):
+            return mend.format(fix=fix)
+        if in_the_way(origin, module):
             return f"{origin} stands before the package: rename it, or leave its folder out of PYTHONPATH"
-        return self.fix or fix
+        return fix
 
     def _run(self) -> tuple[dict[str, dict[str, Any]], str]:
         """What the child said of each module, and how it ended."""
         argv = (self.python, "-P", PROGRAM, *self.asked)
-        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # wandb makes folders when it is imported
-            answer = answer_of(argv, limit_s=self.limit_s, env={"TMPDIR": folder})
+        # wandb makes folders when it is imported; and no module lies where the child works, as in a run's directory.
+        with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            answer = answer_of(argv, limit_s=self.limit_s, env={"TMPDIR": folder}, folder=Path(folder))
         told: dict[str, dict[str, Any]] = {}
         for line in answer.out.splitlines():
             with suppress(ValueError, TypeError, KeyError):  # a word of something that Python loads at its start
@@ -132,13 +140,13 @@ def distribution(module: str) -> str:
 
 def again(module: str) -> str:
     """What mends a package of this Python that is there and does not work; to install it would find it there."""
-    if module in SPARE:
-        return f"{sys.executable} -m pip install --upgrade {module}; or uninstall it: rlguide does not use it"
+    if "." in module:
+        return f"{pip_command('install')} --upgrade the package that this names, or uninstall it: no need of rlguide's"
     try:
         version = metadata.version(distribution(module)).partition("+")[0]
     except metadata.PackageNotFoundError:
         return _install(module)
-    return f"{sys.executable} -m pip install --force-reinstall --no-deps {distribution(module)}=={version}"
+    return f"{pip_command('install')} --force-reinstall --no-deps {distribution(module)}=={version}"
 
 
 def _install(module: str) -> str:
@@ -146,11 +154,14 @@ def _install(module: str) -> str:
 
 
 def is_there(module: str) -> bool:
-    """True for a module that an import would find, whole or broken."""
+    """True for a module that an import would find, whole or broken; a folder of that name without code is none."""
     try:
-        return importlib.util.find_spec(module) is not None
+        found = importlib.util.find_spec(module)
     except ValueError:  # imported already, and it does not say from where
         return True
+    except Exception:  # a finder of somebody else's
+        return False
+    return found is not None and found.origin is not None
 
 
 def accepted_versions() -> dict[str, "SpecifierSet"]:
@@ -165,30 +176,54 @@ def accepted_versions() -> dict[str, "SpecifierSet"]:
 
 
 def unmet(name: str) -> list[str]:
-    """What the distribution `name` asks for and this Python lacks, with what there is."""
-    from packaging.requirements import Requirement
-
-    told = []
-    with suppress(metadata.PackageNotFoundError, ValueError):  # its metadata are not there, or not readable
-        for asked in map(Requirement, metadata.requires(name) or ()):
-            if asked.marker is None or asked.marker.evaluate({"extra": ""}):
-                told += _lacking(asked)
+    """What the distribution `name` asks for and this Python lacks, with what there is; also what that asks for itself,
+    but of that not the versions."""
+    told, asked, known = [], deque(_requirements(name, ("",))), set()
+    direct = len(asked)
+    while asked:
+        one, direct = asked.popleft(), direct - 1
+        if (key := (one.name.lower(), frozenset(one.extras))) in known:
+            continue
+        known.add(key)
+        # Several are told of one where an installation was cut short; without a version, all else is cut off, too.
+        versions = [found for each in metadata.distributions(name=one.name) if (found := each.metadata.get("Version"))]
+        if not versions:
+            told.append(f"{one.name}{one.specifier}, which is not installed")
+        elif direct >= 0 and not any(one.specifier.contains(version, prereleases=True) for version in versions):
+            told.append(f"{one.name}{one.specifier}, but {versions[0]} is installed")
+        else:
+            asked += _requirements(one.name, ("", *one.extras))
     return told
 
 
-def _lacking(asked: "Requirement") -> list[str]:
-    try:
-        version = metadata.distribution(asked.name).metadata.get("Version")  # none where it was cut off
-    except metadata.PackageNotFoundError:
-        return [f"{asked.name}{asked.specifier}, which is not installed"]
-    is_met = not version or asked.specifier.contains(version, prereleases=True)
-    return [] if is_met else [f"{asked.name}{asked.specifier}, but {version} is installed"]
+def _requirements(name: str, extras: Sequence[str]) -> list["Requirement"]:
+    """What a distribution needs here, without what cannot be read."""
+    from packaging.requirements import Requirement
+
+    found = []
+    for text in metadata.requires(name) or ():
+        with suppress(ValueError):  # of an old form, or for a system that packaging does not know
+            one = Requirement(text)
+            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras):
+                found.append(one)
+    return found
 
 
-def in_the_way(file: Path) -> bool:
-    """True for a module that is found by PYTHONPATH, before whatever is installed."""
-    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    return any(file.is_relative_to(absolute(Path(folder))) for folder in folders)
+def in_the_way(file: Path, module: str) -> bool:
+    """True for the file of a module that is found by PYTHONPATH, before one that is installed."""
+    folders = [absolute(Path(one)) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    installed = Path(sysconfig.get_path("purelib")) / module
+    is_ours = installed.exists() or installed.with_suffix(".py").exists()
+    return is_ours and file.stem in {module, "__init__"} and not {*file.parents[:2]}.isdisjoint(folders)
+
+
+def _release(version: str) -> str:
+    """What vendors of torch call `2.11.0a0+5228986c39.nv25.06` has what 2.11.0 has."""
+    from packaging.version import InvalidVersion, Version
+
+    with suppress(InvalidVersion):
+        return Version(version).base_version
+    return version
 
 
 def slowness(trial: ImportTrial) -> float:

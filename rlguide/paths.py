@@ -6,6 +6,7 @@ Every path that leaves this module is absolute. Nothing here creates or removes 
 import os
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from rlguide.errors import ConfigError
@@ -68,9 +69,16 @@ def install_command(extra: str = "local") -> str:
     """What installs the packages of an extra for this Python: in the project's own virtual environment all of them, in
     the versions that were tried together, also where `make` takes them for installed."""
     clone = PACKAGE.parent
-    if is_project_root(clone) and Path(sys.prefix) == clone / ".venv":
-        return f"make -C {shlex.quote(str(clone))} -B install"
-    return f"{sys.executable} -m pip install 'rlguide[{extra}]'"
+    if is_project_root(clone) and Path(sys.prefix).resolve() == clone / ".venv":
+        others = "CONSTRAINTS=constraints/gpu.txt EXTRAS=gpu,notebooks,wandb,dev " if extra == "gpu" else ""
+        return f"make -C {shlex.quote(str(clone))} {others}-B install"
+    return f"{pip_command('install')} 'rlguide[{extra}]'"
+
+
+def pip_command(verb: str) -> str:
+    """Beginning of a command of pip for this very Python; a virtual environment made by uv has no pip."""
+    python = shlex.quote(sys.executable)
+    return f"{python} -m pip {verb}" if find_spec("pip") else f"uv pip {verb} --python {python}"
 
 
 def is_project_root(folder: Path) -> bool:

@@ -13,14 +13,13 @@ from rlguide.asking import Finding
 from rlguide.child import answer_of
 from rlguide.files import read_text
 from rlguide.gpus import cuda_name
+from rlguide.paths import install_command, pip_command
 from rlguide.records import Gpu, Machine, Status
 
 ANSWER_S = 4.0
 FIND = "import importlib.util as u; found = u.find_spec('torch'); print('torch at', found and found.origin or '')"
 SAYS = re.compile(r"^(__version__|cuda|hip)\b[^=\n]*= *(.+)", re.MULTILINE)
 """Lines of torch's `version.py`, such as `cuda: Optional[str] = '12.8'`."""
-INSTALL = "install torch for CUDA: pip uninstall torch, then pip install 'rlguide[gpu]'"
-"""pip alone does not replace one build of a version by another."""
 OLDEST = (((13, 0), (7, 5)), ((12, 8), (7, 0)), ((12, 0), (5, 0)))
 """From a CUDA on, the least compute capability for which torch's own builds hold code: `.ci/manywheel/build_cuda.sh` of
 pytorch/pytorch. CUDA 13 makes none for less than 7.5, as NVIDIA's notes on its release say."""
@@ -60,14 +59,15 @@ def torch_folder(python: Path | None = None) -> Path | None:
     return Path(told).parent if told else None
 
 
-def look_at_build(build: TorchBuild, machine: Machine, *, install: str = INSTALL) -> Finding:
-    """Whether `build` computes on the GPUs of `machine`: a figure such as 535+ does not say. `install` brings another.
+def look_at_build(build: TorchBuild, machine: Machine, *, install: str | None = None) -> Finding:
+    """Whether `build` computes on the GPUs of `machine`: a figure such as 535+ does not say. For a Python that is
+    not this one, `install` brings another.
 
     Within one major version NVIDIA promises that a newer CUDA runs, save code that is compiled while it runs.
     """
     if build.cuda is None:
         made_for = "AMD's GPUs" if build.hip else "processors only"
-        return Finding(Status.FAIL, f"torch {build.version} is made for {made_for}", install)
+        return Finding(Status.FAIL, f"torch {build.version} is made for {made_for}", install or _for_cuda())
     if machine.cuda is None:
         seen = f"torch {build.version} needs CUDA {dotted(build.cuda)}; which one the driver can run is unknown"
         return Finding(Status.WARN, seen, "compare with the CUDA version in the heading of `nvidia-smi`")
@@ -79,6 +79,10 @@ def look_at_build(build: TorchBuild, machine: Machine, *, install: str = INSTALL
     if machine.cuda[0] == build.cuda[0]:
         return Finding(Status.WARN, f"{seen}: works in most cases", fix)
     return Finding(Status.FAIL, seen, fix)
+
+
+def _for_cuda() -> str:  # pip alone does not replace one build of a version by another
+    return f"install torch for CUDA: {pip_command('uninstall')} torch, then {install_command('gpu')}"
 
 
 def too_old(gpu: Gpu, build: TorchBuild) -> Finding | None:

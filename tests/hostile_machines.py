@@ -448,10 +448,30 @@ IMPORTS = (
         for name in ("accelerate", "safetensors", "tokenizers", "fastapi", "uvicorn", "verifiers")
     ),
     *(
-        imports(f"{name}, which TRL imports where it is installed, is broken", FAIL, "ImportError: broken (",
-                lambda w, name=name: broken(w, name), name)
-        for name in ("peft", "trackio", "wandb", "vllm")
+        imports(f"{name}, which TRL imports where it is installed, is broken", FAIL, f"packages/{name}.py",
+                lambda w, name=name: broken(w, name), "trl.trainer.grpo_trainer", helps="or uninstall it")
+        for name in ("peft", "trackio", "mlflow", "torchvision", "scipy", "bitsandbytes")
     ),
+    *(
+        imports(f"a folder called {name} where the doctor was called", PASS, "nothing is installed",
+                lambda w, name=name: [(w.folder / "cwd" / name).mkdir(parents=True),
+                                      w.patch.chdir(w.folder / "cwd"), w.patch.syspath_prepend("")],
+                "trl.trainer.grpo_trainer")
+        for name in ("peft", "mlflow")
+    ),
+    imports("what an uninstalled mlflow left", PASS, "nothing is installed", lambda w: [
+        w.package("x"), w.file("packages/mlflow/__pycache__/x.pyc", "")], "trl.trainer.grpo_trainer"),
+    imports("a relative PYTHONPATH, and a folder of that name here", PASS, "0.3.1 from", lambda w: [
+        w.file("cwd/verifiers/__init__.py", ""), w.patch.chdir(w.folder / "cwd"), w.set(PYTHONPATH=".")], "verifiers"),
+    *(
+        imports(f"{name} is broken", FAIL, "ImportError: broken (", lambda w, name=name: broken(w, name), name)
+        for name in ("wandb", "vllm")
+    ),
+    imports("a torch of a vendor's", PASS, "2.11.0a0+50eac811a6.nv26.01 from",
+            lambda w: w.package("torch", version="2.11.0a0+50eac811a6.nv26.01"), "torch"),
+    imports("an error behind an error", FAIL, "ImportError: outer, because of OSError: inner (", lambda w: w.package(
+        "accelerate", "try:\n    raise OSError('inner')\nexcept OSError as e:\n    raise ImportError('outer') from e"),
+        "accelerate"),
     imports("a stub of trl", FAIL, "trl 1.16 has no GRPOConfig, GRPOTrainer (",
             lambda w: w.package("trl", version="1.16"), "trl"),
     imports("a trl that is too old", FAIL, "; rlguide is made for <1.17,>=1.16",
@@ -471,7 +491,8 @@ IMPORTS = (
             ("pydantic>=2", PASS, "0.3.1 from"),
             ("no-such-client; extra == 'rl'", PASS, "0.3.1 from"),
             ("no-such-client; sys_platform == 'win32'", PASS, "0.3.1 from"),
-            ("what is this?", PASS, "0.3.1 from"),
+            ("what is this?\nRequires-Dist: no-such-client", WARN, "; it asks for no-such-client, which is not"),
+            ("fsspec (>=2021.*)", PASS, "0.3.1 from"),
         )
     ),
     *(

@@ -194,17 +194,44 @@ def test_where_no_thread_can_be_started_that_is_a_doubt(fresh_python: Callable[[
     assert any("can't start new thread" in check.seen and "ulimit -a" in check.fix for check in doubts), told
 
 
+@pytest.mark.parametrize(("kind", "letter"), [("AS", "v"), ("DATA", "d")])
 @pytest.mark.parametrize(("limit_gb", "status"), [(2.5, FAIL), (4, PASS)])
-def test_a_limit_of_addresses_counts_as_memory(limit_gb: float, status: Status, fresh_python: Callable[[str], str]):
+def test_a_limit_of_addresses_counts_as_memory(
+    limit_gb: float, status: Status, kind: str, letter: str, fresh_python: Callable[[str], str]
+):
     told = fresh_python(
         "import resource; from rlguide.checks import check_machine\n"
-        f"resource.setrlimit(resource.RLIMIT_AS, ({limit_gb * 1e9:.0f}, resource.RLIM_INFINITY))\n"
+        f"resource.setrlimit(resource.RLIMIT_{kind}, ({limit_gb * 1e9:.0f}, resource.RLIM_INFINITY))\n"
         "print(check_machine('trl', only=['memory']).model_dump_json())"
     )
 
     (memory,) = MachineReport.model_validate_json(told).checks
     assert memory.status is status, memory.seen
-    assert status is PASS or ("a program may address 2.3 GiB" in memory.seen and "ulimit -v" in memory.fix)
+    assert status is PASS or ("a program may address 2.3 GiB" in memory.seen and f"ulimit -{letter}" in memory.fix)
+
+
+@pytest.mark.parametrize(("limit_mb", "status"), [(2, FAIL), (100, PASS)])
+def test_a_limit_of_the_size_of_files_counts_for_what_a_run_writes(
+    limit_mb: int, status: Status, fresh_python: Callable[[str], str]
+):
+    told = fresh_python(
+        "import resource; from rlguide.checks import check_machine\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_mb} * 10**6, resource.RLIM_INFINITY))\n"
+        "print(check_machine('trl', only=['outputs']).model_dump_json())"
+    )
+
+    (outputs,) = MachineReport.model_validate_json(told).checks
+    assert outputs.status is status, outputs.seen
+    assert status is PASS or ("a file may have 2.0 MB" in outputs.seen and "ulimit -f" in outputs.fix)
+
+
+def test_a_temporary_folder_that_is_gone_is_not_the_one_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+
+    (check,) = check_machine("trl", only="temporary-disk").checks
+
+    assert check.status is FAIL
+    assert f"{tmp_path / 'gone'} is not there any more" in check.seen
 
 
 def test_checks_run_at_the_same_time():

@@ -171,6 +171,7 @@ def test_where_nobody_can_be_asked_nothing_is_removed(shell: Shell, run_of_an_ho
 
 def test_closed_output_does_no_harm(shell: Shell, run_of_an_hour_ago: Path):
     assert shell("runs >&- 2>&-").returncode == 0
+    assert shell("doctor --only tmux >&- 2>&-").returncode == 0
 
 
 # ------------------------------------------------------------------------------------------- places and names

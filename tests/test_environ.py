@@ -36,5 +36,10 @@ def test_wandb_copies_no_output_unless_the_user_wants_it():
     assert inherited({"WANDB_CONSOLE": "wrap"})["WANDB_CONSOLE"] == "wrap"
 
 
+@pytest.mark.parametrize("name", ["WORLD_SIZE", "LOCAL_RANK", "PMI_SIZE", "MASTER_ADDR", "PYTHONOPTIMIZE"])
+def test_what_is_started_is_no_rank_of_the_job_in_which_it_is_started(name: str):
+    assert name not in inherited({name: "2"})
+
+
 def test_hosts_are_added_once():
     assert bypassing("a", environment={"NO_PROXY": "a,a"})["NO_PROXY"] == "a"

@@ -12,7 +12,7 @@ from rlguide.paths import PACKAGE
 FILES = sorted(PACKAGE.rglob("*.py"))
 FILE_LINES = 300
 FUNCTION_LINES = 60
-PACKAGE_CODE_LINES = 8250
+PACKAGE_CODE_LINES = 8350
 """Without the child programs and the environment, which are no part of the package that a notebook imports.
 
 5,000 until replay, accounts, the choice of GPUs and the checks of the machine were there, as planned; 6,500 until

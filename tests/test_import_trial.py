@@ -5,6 +5,7 @@ import sys
 import tomllib
 import types
 from collections import defaultdict
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import verifiers.legacy
 from packaging.requirements import Requirement
 
 from rlguide.checks.embedded import IMPORTS
-from rlguide.import_trial import accepted_versions, again, is_there
+from rlguide.import_trial import accepted_versions, again, is_there, unmet
 from rlguide.paths import PACKAGE, install_command
 from rlguide.records import Check, MachineReport, Status
 from rlguide.view.text import report_text
@@ -68,6 +69,47 @@ def test_a_module_is_there_when_an_import_finds_it_whatever_it_says_of_itself(mo
     assert not is_there("no_such_module")
 
 
+def test_a_folder_of_its_name_is_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "vllm").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert not is_there("vllm")
+
+
+@pytest.fixture
+def metadata_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Writes what tells of a distribution, before all that is installed."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name: str, version: str | None, *requires: str) -> None:
+        folder = tmp_path / f"{name}-{version or 0}.dist-info"
+        folder.mkdir()
+        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {one}" for one in requires)]
+        (folder / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]) if version else "")
+
+    return write
+
+
+def test_what_is_missing_is_found_also_behind_what_is_there(metadata_of: Callable[..., None]):
+    metadata_of("first", "1", "second[fast]>=2", "broken (>=1.*)")
+    metadata_of("second", "2", "third", 'fourth; extra == "fast"', 'fifth; extra == "slow"')
+    metadata_of("third", "3", "first", "sixth>=9")  # in a circle
+    metadata_of("sixth", "6")  # whose version is the second's or third's own affair
+
+    assert unmet("first") == ["fourth, which is not installed"]
+
+
+def test_a_distribution_that_was_cut_off_is_not_installed_and_of_two_one_that_fits_is_enough(
+    metadata_of: Callable[..., None],
+):
+    metadata_of("asks", "1", "halved", "twice>=2")
+    metadata_of("halved", None)
+    metadata_of("twice", "0.1")
+    metadata_of("twice", "2.5")
+
+    assert unmet("asks") == ["halved, which is not installed"]
+
+
 def test_in_the_projects_own_virtual_environment_make_installs_the_versions_that_were_tried(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -83,7 +125,10 @@ def test_in_the_projects_own_virtual_environment_make_installs_the_versions_that
     [
         ("trl", f"--force-reinstall --no-deps trl=={metadata.version('trl')}"),
         ("torch", f"--force-reinstall --no-deps torch=={metadata.version('torch').partition('+')[0]}"),
-        ("peft", "--upgrade peft; or uninstall it: rlguide does not use it"),
+        (
+            "trl.trainer.grpo_trainer",
+            "--upgrade the package that this names, or uninstall it: no need of rlguide's",
+        ),
         ("vllm", "pip install 'rlguide[gpu]'"),
     ],
 )

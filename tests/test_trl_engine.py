@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from fake_torch import FOR_CUDA_12_8, FOR_PROCESSORS, torch_says
 
-from rlguide import engines
+from rlguide import check_machine, engines
 from rlguide.config import load_config
 from rlguide.engines.trl import Trl
 from rlguide.errors import ConfigError
 from rlguide.paths import TINY_POLICY, RunFiles
-from rlguide.records import Gpu, GpuOwner, Machine, Plan, RunRecord, State
+from rlguide.records import Gpu, GpuOwner, Machine, Plan, RunRecord, State, Status
 from rlguide.store import write_record
 
 LAPTOP = Machine(cores=2, memory_gib=8)
@@ -249,6 +249,19 @@ def test_equal_plans_have_equal_fingerprints_and_a_changed_setting_another():
     assert plan({"trainer.optim.lr": 1e-4}).fingerprint != plan().fingerprint
     assert plan({"seed": 1}).fingerprint != plan().fingerprint
     assert plan({"time_limit_s": 30.0}).fingerprint == plan().fingerprint
+
+
+def test_a_plan_says_that_a_run_of_another_one_has_its_name():
+    there = engines.plan(load_config("tiny"))
+    there.directory.mkdir(parents=True)
+    created = "2026-01-01T00:00:00+00:00"
+    write_record(RunFiles(there.directory), RunRecord(name="x", plan=there, state=State.SUCCEEDED, created_at=created))
+
+    taken = "'reverse-text' holds a run of another plan"
+    assert engines.why_taken(there) is None
+    assert engines.plan(load_config("tiny", {"seed": 1})).notes[-1] == f"A launch will refuse: {taken}."
+    (check,) = check_machine(config=load_config("tiny", {"seed": 1}), only=["plan"]).checks
+    assert (check.status, check.seen) == (Status.WARN, taken)
 
 
 def test_a_plan_names_an_environment_that_was_set_as_it_was_typed():

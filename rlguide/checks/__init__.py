@@ -53,7 +53,7 @@ def check_machine(
     Raises `ConfigError` for a name that no check has.
     """
     config = config or from_preset(preset_for(engine))
-    only = {name.lower() for name in only}
+    only = {name.lower() for name in ([only] if isinstance(only, str) else only)}
     about = About(config, once(probe.machine), network or bool(only & OUTSIDE), only)
     look = partial(_look_at_engine, engine if engine != "auto" else config.engine, about)
     (choice,) = ask([Question("engine", "engine", "one that fits this machine", look, MACHINE_DEADLINE_S)])
@@ -135,6 +135,8 @@ def _look_at_plan(engine: str, about: About, slowness: Callable[[], float]) -> F
         plan = engines.plan(config, machine=ANY if engine == "replay" else about.machine())
     except RlguideError as error:
         return Finding(Status.FAIL, error.message, error.hint)
+    if taken := engines.why_taken(plan):
+        return Finding(Status.WARN, taken, "choose another run_name, or remove that run: `rlguide clean`")
     what = "the recording takes" if plan.recording else f"{plan.max_steps} steps of {the_policy(config)} take"
     late = f"the run is stopped after {config.time_limit_s:.0f} s"
     fix = "give it more time with time_limit_s, or lower max_steps"

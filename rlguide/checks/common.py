@@ -13,6 +13,7 @@ from rlguide.checks.disk import Room, look_at_outputs, look_at_room
 from rlguide.checks.hub import hub_cache, is_wanted, look_at_policy, look_at_token, weights_gib
 from rlguide.checks.network import look_at_loopback, look_at_services, services
 from rlguide.config import TINY, RunConfig
+from rlguide.errors import ConfigError
 from rlguide.gpus import LIMIT_S
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import outputs_root
@@ -61,7 +62,7 @@ def _rooms(policy: str, packages: Room) -> list[Room]:
     is_here = "nothing is downloaded: the policy is here"
     return [
         Room("disk", "outputs", outputs_root, lambda: RUN_GIB + COPIES * weights_gib(policy, POLICY_GIB), RUN_GIB),
-        Room("temporary-disk", "temporary files", lambda: Path(gettempdir()), lambda: TEMPORARY_GIB, fix=TMPDIR_FIX),
+        Room("temporary-disk", "temporary files", _temporary, lambda: TEMPORARY_GIB, fix=TMPDIR_FIX),
         packages,
         Room("hub-disk", "downloads", hub_cache, lambda: POLICY_GIB * is_wanted(policy), fix=HUB_FIX, why_none=is_here),
     ]
@@ -104,6 +105,14 @@ def _try(trial: ImportTrial, name: str, when: Callable[[], Finding | None]) -> F
 def the_policy(config: RunConfig) -> str:
     """What a reader calls it."""
     return "the tiny policy" if config.model.name == TINY else "the policy"
+
+
+def _temporary() -> Path:
+    """Where programs put temporary files. Raises `ConfigError` for one that was removed while this one runs."""
+    folder = Path(gettempdir())
+    if not folder.is_dir():
+        raise ConfigError(f"{folder} is not there any more", hint="make it again, or start this program anew")
+    return folder
 
 
 def _elsewhere(about: About) -> list[Question]:

@@ -1,6 +1,7 @@
 """Checks of disks: what a run, its downloads and its packages will write, against what fits."""
 
 import os
+import resource
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from rlguide.records import Status
 
 FEWEST_FILES = 1000
 """A run makes some hundred files; a disk can have room, and none for another file."""
+LARGEST_GIB = 0.05
+"""The largest file of the tiny policy, the state of its optimizer, has 6 MB."""
 FIX = "free some space, or use a folder on another disk"
 
 
@@ -66,6 +69,9 @@ def _is_on(room: Room, place: Path) -> bool:
 
 def look_at_outputs() -> Finding:
     """Whether runs can be made in the outputs folder."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit != resource.RLIM_INFINITY and limit < LARGEST_GIB * GIB:
+        return Finding(Status.FAIL, f"a file may have {limit / 1e6:.1f} MB", "raise that limit: ulimit -f unlimited")
     try:
         return Finding(Status.PASS, f"{find_place(outputs_root)[0]} (writable)")
     except ConfigError as error:

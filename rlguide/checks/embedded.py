@@ -12,7 +12,7 @@ from rlguide.checks.memory import TINY_GIB, look_at_memory
 from rlguide.config import TINY
 from rlguide.engines import ENGINES
 from rlguide.engines.trl import choose_gpu
-from rlguide.import_trial import SPARE, ImportTrial, accepted_versions, is_there, slowness
+from rlguide.import_trial import ImportTrial, accepted_versions, is_there, slowness
 from rlguide.paths import PACKAGE
 from rlguide.records import Status
 
@@ -27,8 +27,11 @@ IMPORTS = (
 """What training, evaluation and transformers' server load, one child process a group: they end together on two cores.
 Only what is named is looked up, because all of it takes three seconds more: of a fault inside TRL's trainer or
 verifiers' clients of services, the metadata tell what is missing or of another version, and a run the rest."""
-BESIDE = ((*SPARE, "wandb"), ())
-"""TRL's trainer imports them where they are installed. And vLLM, which takes long."""
+BESIDE = (
+    *("peft", "trackio", "mlflow", "comet_ml", "weave", "bitsandbytes", "torchvision", "torchaudio", "soundfile"),
+    *("sentencepiece", "scipy", "hqq", "torchao", "tabulate", "lz4", "zstandard", "torch_xla", "torch_npu"),
+)
+"""TRL's trainer imports these where they are installed, wanted or not: then it is tried itself. And vLLM and wandb."""
 PACKAGES_GIB = 2.0
 OURS = {"reverse_text": (PACKAGE / "environment" / "reverse_text", PACKAGE.parent / "reverse_text")}
 """Where the environment is in a checkout, and where in an installation; others are called like it."""
@@ -41,12 +44,10 @@ def needs(about: About) -> Needs:
                 lambda: PACKAGES_GIB if ENGINES["trl"].missing(config) else 0,
                 why_none="nothing is written: its packages are installed")  # fmt: skip
     accepted = once(accepted_versions)
-    tracking = {"wandb"} if config.wandb.mode == "offline" else set()
+    tracking = ["wandb"] if config.wandb.mode == "offline" or is_there("wandb") else []
     trials = [
-        ImportTrial(
-            [*needed, *(name for name in beside if name in tracking or is_there(name))], homes=OURS, accepted=accepted
-        )
-        for needed, beside in zip(IMPORTS, BESIDE, strict=True)
+        ImportTrial([*needed, *last], homes=OURS, accepted=accepted)
+        for needed, last in zip(IMPORTS, (tracking, [f"trl.trainer.grpo_trainer?{','.join(BESIDE)}"]), strict=True)
     ]
     trials += [ImportTrial(["vllm"], accepted=accepted)] if is_there("vllm") else []
     for_gpus = [ImportTrial(["flash_attn"], accepted=accepted)] if is_there("flash_attn") else []

@@ -12,7 +12,7 @@ from rlguide.errors import Busy, ConfigError, LaunchError
 from rlguide.gpus import cuda_name
 from rlguide.records import Gpu, Machine, Status
 from rlguide.slot import require_free_cpu
-from rlguide.torch_build import INSTALL, look_at_build, torch_build, torch_folder
+from rlguide.torch_build import look_at_build, torch_build, torch_folder
 
 
 def look_at_cores(machine: Machine) -> Finding:
@@ -38,7 +38,7 @@ def look_at_gpus(machine: Machine, config: RunConfig) -> Finding:
         return Finding(status, f"{told}: a run takes none, because {choice.refused.seen}", choice.refused.fix)
     if not machine.gpus:
         return Finding(Status.PASS, told)
-    fix = "wait until one is free, or end what is yours on it; until then a run uses the processor"
+    fix = "wait until one is free, end what is yours on it, or take it with gpus = [0]; else a run uses the processor"
     if all(gpu.slices == () for gpu in machine.gpus):
         fix = "make slices (`nvidia-smi mig -cgi`), or switch the division off (`nvidia-smi -mig 0`)"
     return Finding(Status.WARN, f"{told}: none is free for certain", fix)
@@ -88,7 +88,7 @@ def gpu_text(gpu: Gpu) -> str:
 
 
 def look_at_driver(
-    machine: Machine, *, python: Path | None = None, must: bool = False, install: str = INSTALL
+    machine: Machine, *, python: Path | None = None, must: bool = False, install: str | None = None
 ) -> Finding:
     """Whether the driver can run the CUDA that the torch of this Python, or another, was built with.
 

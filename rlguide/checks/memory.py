@@ -46,10 +46,11 @@ def look_at_memory(machine: Machine, policy: str, *, on_gpu: bool) -> Finding:
     """Whether a run fits: on a GPU, only the weights pass through the memory of the machine."""
     states = states_of(policy)
     more_gib = states.gib * (4 / WEIGHT_BYTES if on_gpu else 1)
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < (ADDRESSES_GIB + more_gib) * GIB:
-        seen = f"a program may address {limit / GIB:.1f} GiB, and training takes {ADDRESSES_GIB + more_gib:.1f}"
-        return Finding(Status.FAIL, seen, "raise that limit: ulimit -v unlimited")
+    for kind, letter in ((resource.RLIMIT_AS, "v"), (resource.RLIMIT_DATA, "d")):
+        limit, _ = resource.getrlimit(kind)
+        if limit != resource.RLIM_INFINITY and limit < (ADDRESSES_GIB + more_gib) * GIB:
+            seen = f"a program may address {limit / GIB:.1f} GiB, and training takes {ADDRESSES_GIB + more_gib:.1f}"
+            return Finding(Status.FAIL, seen, f"raise that limit: ulimit -{letter} unlimited")
     if machine.memory_gib is None:
         return Finding(Status.WARN, "unknown", "look whether this system shows its /proc/meminfo")
     seen = f"{machine.memory_gib:.1f} GiB available"

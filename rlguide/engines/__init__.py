@@ -45,9 +45,18 @@ def plan(
     files = {"config.toml": config.to_toml()} | made.files
     changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())
     found = {"files": files, "wandb_user": wandb_user, "changes": changes}
-    if held and held.fingerprint == made.fingerprint:
+    if taken := why_taken(made):
+        found["notes"] = (*made.notes, f"A launch will refuse: {taken}.")
+    elif held:
         found |= {name: getattr(held, name) for name in ("processes", "files", "gpus", "ports", "notes")}
     return made.model_copy(update=found)
+
+
+def why_taken(plan: Plan) -> str | None:
+    """What a launch will refuse; `None` where nothing is in the way."""
+    held = _plan_there(plan.directory)
+    is_other = held is not None and held.fingerprint != plan.fingerprint
+    return f"{plan.directory.name!r} holds a run of another plan" if is_other else None
 
 
 def _made(config: RunConfig, directory: Path, machine: Machine, elsewhere: bool) -> Plan:

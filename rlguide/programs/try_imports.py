@@ -3,7 +3,7 @@
     python -P try_imports.py torch trl:GRPOConfig,GRPOTrainer verifiers:.legacy
 
 What stands behind a colon must be in the module, by its own list where it loads its parts late; behind a point, as a
-module below it, which is not loaded.
+module below it, which is not loaded. Behind a question mark stand others: without any of them, it is left out.
 
 Run by file name, so that an interpreter without rlguide can be asked too; needs nothing but the standard library.
 A crash while importing is the answer, not an accident: the line that is missing names the module.
@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from typing import Any
 
 PIECES = 5
@@ -26,7 +27,11 @@ def main() -> None:
     os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1")  # no CUDA context, no network
     gc.disable()  # hardly anything that is made while importing is garbage: a fifth of the time
     for argument in sys.argv[1:]:
+        argument, _, others = argument.partition("?")
         name, _, parts = argument.partition(":")
+        if others and not any(map(origin, others.split(","))):
+            print(json.dumps({"module": name, "is_spare": True}), file=answers)
+            continue
         begun = {"module": name, "origin": origin(name.partition(".")[0])}  # also of what then crashes
         print(json.dumps(begun), file=answers)
         print(json.dumps(begun | attempt(name, parts.split(",") if parts else [])), file=answers)
@@ -39,7 +44,9 @@ def attempt(name: str, parts: list[str]) -> dict[str, object]:
         module = importlib.import_module(name)
         absent = [part for part in parts if not holds(module, part)]
     except BaseException as error:  # whatever a broken package raises, SystemExit included, is what was asked for
-        return {"error": f"{type(error).__name__}: {error}"}
+        first = first_of(error)
+        behind = f", because of {type(first).__name__}: {first}" if str(first) not in str(error) else ""
+        return {"error": f"{type(error).__name__}: {error}{behind}"} | raised_in(first)
     seconds = round(time.monotonic() - started, 2)
     answer = {
         "version": str(getattr(module, "__version__", "")),
@@ -50,6 +57,20 @@ def attempt(name: str, parts: list[str]) -> dict[str, object]:
     if absent:
         return {"error": f"{name} {answer['version']} has no {', '.join(absent)}"}
     return answer | ({"work_s": work_s(module)} if name == "torch" else {})
+
+
+def first_of(error: BaseException) -> BaseException:
+    """The error with which it began: libraries that load late raise one of their own, which says less."""
+    while behind := error.__cause__:
+        error = behind
+    return error
+
+
+def raised_in(error: BaseException) -> dict[str, str]:
+    """The file where an error was raised, when that is one of a package."""
+    files = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+    others = [file for file in files if file != __file__ and not file.startswith("<")]
+    return {"origin": others[-1]} if others else {}
 
 
 def holds(module: Any, part: str) -> bool:
