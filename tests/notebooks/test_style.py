@@ -15,6 +15,7 @@ import rlguide
 from rlguide.checks.embedded import IMPORTS
 from rlguide.paths import DATA
 from rlguide.records import Parameters
+from rlguide.view.text import plan_rows
 
 TAGS = {"parameters", "needs-gpu", "cleanup", "provenance", "raises-exception"}
 SHOWN_FUNCTION = ("00_meet_the_task", "similarity")
@@ -135,6 +136,13 @@ def test_every_package_that_is_looked_at_is_explained_on_the_page_that_shows_the
     explained = set(re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.+?) \|", told, re.MULTILINE))))
 
     assert explained == {name.partition(":")[0] for name in chain(*IMPORTS)} | {"wandb"}
+
+
+def test_every_row_of_a_plan_is_read_aloud_on_the_page_that_shows_one():
+    (told,) = [cell.source for cell in cells(PAGES[4], "markdown") if cell.id == "04-plan-seen"]
+    rows = {name for name, _ in plan_rows(rlguide.plan(rlguide.load_config("tiny", {"engine": "trl"})))}
+
+    assert rows <= set(re.findall(r"\*\*\[?([a-z ]+)", told))
 
 
 def test_versions_are_recorded_where_packages_are_looked_at_and_where_results_are_told():
