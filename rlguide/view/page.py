@@ -36,7 +36,7 @@ ALWAYS = (
     "The loss stays near 0 whatever is learned, so it is not shown.",
 )
 EMBEDDED = (
-    "The tiny warm start can already reverse a text; it seldom puts the answer into the form that is rewarded. So "
+    "The tiny warm start can already reverse a text; it seldom answers in the right form, that is, in tags. So "
     "much of what training can teach is to choose a skill that is there; the split above says how much it was.",
     "A policy of 0.8 million weights that spells letter by letter stands in for a language model. The loop, the "
     "reward and the measurement are the real ones; the numbers are not those of a larger model.",
