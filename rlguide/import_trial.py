@@ -139,7 +139,7 @@ def distribution(module: str) -> str:
 
 
 def again(module: str) -> str:
-    """What mends a package of this Python that is there and does not work; to install it would find it there."""
+    """What to do about a package of this Python that is there and does not work: pip would leave it as it is."""
     if "." in module:
         return f"{pip_command('install')} --upgrade the package that this names, or uninstall it: no need of rlguide's"
     try:
