@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import NEEDS_LOCAL
+from light_core import NEEDS_LOCAL
 from packaging.requirements import Requirement
 
 from rlguide.paths import PACKAGE
@@ -170,4 +170,4 @@ def test_tests_of_the_light_core_import_nothing_that_it_does_not_bring(path: Pat
 
     others = packages_imported(path) - ours - sys.stdlib_module_names - {Requirement(one).name for one in brought}
 
-    assert not others, f"{path.name} imports {others}: name it in NEEDS_LOCAL of tests/conftest.py"
+    assert not others, f"{path.name} imports {others}: name it in NEEDS_LOCAL of tests/light_core.py"

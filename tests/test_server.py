@@ -18,7 +18,7 @@ import pytest
 from rlguide.child import program
 from rlguide.engines.trl import server
 from rlguide.errors import EngineMissing, ServerError
-from rlguide.paths import install_command
+from rlguide.paths import PACKAGE, install_command
 from rlguide.ports import free_port
 from rlguide.server import Endpoint, serving
 
@@ -170,10 +170,10 @@ def test_programs_are_those_of_this_installation_whatever_is_on_path(tmp_path: P
     other.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
-    python, script = program("vf-eval")
+    python, _, script, name = program("vf-eval")
 
     assert python == sys.executable
-    assert Path(script).parent == Path(sys.executable).parent
+    assert (Path(script).parent, name) == (PACKAGE / "programs", "vf-eval")
 
 
 def test_a_program_that_is_not_installed_is_named_with_the_command_that_installs_it():
@@ -186,7 +186,7 @@ def test_a_program_that_is_not_installed_is_named_with_the_command_that_installs
 def test_transformers_is_started_with_its_model_so_that_it_refuses_every_other():
     argv = server("transformers", "/some/policy", 4242, 7, device="cpu")
 
-    assert argv[2:] == (
-        *("serve", "/some/policy", "--host", "127.0.0.1", "--port", "4242"),
+    assert argv[-11:] == (
+        *("transformers", "serve", "/some/policy", "--host", "127.0.0.1", "--port", "4242"),
         *("--default-seed", "7", "--device", "cpu"),
     )
