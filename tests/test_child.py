@@ -15,7 +15,6 @@ import pytest
 from toy import eventually
 
 from rlguide.child import answer_of, program
-from rlguide.errors import EngineMissing
 
 DAEMON = "import subprocess as s; s.Popen(['sleep', '60'], start_new_session=True, stdout=s.DEVNULL, stderr=s.DEVNULL)"
 DOCTOR = [sys.executable, "-P", "-c", "from rlguide.cli import main; main()", "doctor"]
@@ -94,13 +93,6 @@ def test_a_program_is_found_whose_script_is_in_the_folder_of_another_python(besi
 
     assert not (beside.parent / "py.test").exists()
     assert done.stdout + done.stderr == f"pytest {pytest.__version__}\n"
-
-
-def test_a_program_that_is_not_installed_is_told_with_what_installs_it():
-    with pytest.raises(EngineMissing, match="no-such-program") as refused:
-        program("no-such-program")
-
-    assert refused.value.hint.startswith("install with: ")
 
 
 def test_a_program_ends_as_its_script_would():
