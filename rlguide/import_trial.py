@@ -10,6 +10,9 @@ import sysconfig
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from email.message import Message
+from email.parser import HeaderParser
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,10 +70,11 @@ class ImportTrial:
         self.python, self.limit_s = python, limit_s
         self.homes, self.accepted = homes or {}, accepted
         self.fix = fix
-        self.answers = once(self._run)
+        self.answers, self.read = once(self._run), cache(told_of)
 
     def find(self, module: str) -> Finding:
         """How importing `module` went. The first caller runs the child, the others wait for it."""
+        lacks = unmet(distribution(module), self.read) if module in self.late else []  # while the child is at work
         told, end = self.answers()
         answer = told.get(module)
         if answer and answer.get("is_spare"):
@@ -80,7 +84,7 @@ class ImportTrial:
         if answer and answer.get("file"):
             seen, file = f"{answer['version']} from {answer['file']}".strip(), Path(answer["file"]).resolve()
             if file.parent in self.homes.get(module, (file.parent,)):
-                return self._judged(module, answer["version"], seen)
+                return self._judged(module, answer["version"], seen, lacks)
             other = f"{pip_command('uninstall')} {distribution(module)}"
             seen += ", which is not the one that is meant"
             return Finding(Status.FAIL, seen, self._fix(module, seen, file, other))
@@ -91,14 +95,13 @@ class ImportTrial:
         origin = answer.get("origin") or self.python
         return Finding(Status.FAIL, redacted(f"{seen} ({origin})"), self._fix(module, seen, Path(origin)))
 
-    def _judged(self, module: str, version: str, seen: str) -> Finding:
+    def _judged(self, module: str, version: str, seen: str, lacks: Sequence[str]) -> Finding:
         """A package that imports: too old is a failure, too new a doubt."""
         wanted, fix = self.accepted().get(distribution(module)), self.fix or _install(module)
         if wanted is None:
             return Finding(Status.PASS, seen)
         version = _release(version)
         if wanted.contains(version, prereleases=True):
-            lacks = unmet(distribution(module)) if module in self.late else []
             told = f"{seen}; it asks for {', '.join(lacks)}" if lacks else seen
             return Finding(Status.WARN if lacks else Status.PASS, told, fix if lacks else None)
         least = (part for part in wanted if part.operator == ">=" and version[:1].isdecimal())
@@ -175,36 +178,45 @@ def accepted_versions() -> dict[str, "SpecifierSet"]:
     return told
 
 
-def unmet(name: str) -> list[str]:
+def told_of(name: str) -> list[Message]:
+    """The heads of what tells of a distribution: of several where an installation was cut short, none of a rest."""
+    texts = [one.read_text("METADATA") or one.read_text("PKG-INFO") for one in metadata.distributions(name=name)]
+    heads = [HeaderParser().parsestr(text.partition("\n\n")[0]) for text in texts if text]
+    return [head for head in heads if head["Version"]]
+
+
+def unmet(name: str, read: Callable[[str], list[Message]] = told_of) -> list[str]:
     """What the distribution `name` asks for and this Python lacks, with what there is; also what that asks for itself,
-    but of that not the versions."""
-    told, asked, known = [], deque(_requirements(name, ("",))), set()
+    but of that not the versions. `read` is `told_of`, or remembers what that gave."""
+    told, asked, known = [], deque(_requirements(read(name), ())), set()
     direct = len(asked)
     while asked:
         one, direct = asked.popleft(), direct - 1
         if (key := (one.name.lower(), frozenset(one.extras))) in known:
             continue
         known.add(key)
-        # Several are told of one where an installation was cut short; without a version, all else is cut off, too.
-        versions = [found for each in metadata.distributions(name=one.name) if (found := each.metadata.get("Version"))]
+        heads = read(one.name)
+        versions = [head["Version"] for head in heads]
         if not versions:
             told.append(f"{one.name}{one.specifier}, which is not installed")
         elif direct >= 0 and not any(one.specifier.contains(version, prereleases=True) for version in versions):
             told.append(f"{one.name}{one.specifier}, but {versions[0]} is installed")
         else:
-            asked += _requirements(one.name, ("", *one.extras))
+            asked += _requirements(heads, one.extras)
     return told
 
 
-def _requirements(name: str, extras: Sequence[str]) -> list["Requirement"]:
-    """What a distribution needs here, without what cannot be read."""
+def _requirements(heads: Sequence[Message], extras: Collection[str]) -> list["Requirement"]:
+    """What a distribution needs here with these extras, without what cannot be read."""
     from packaging.requirements import Requirement
 
     found = []
-    for text in metadata.requires(name) or ():
+    for text in heads[0].get_all("Requires-Dist", ()) if heads else ():
+        if "extra ==" in text and not extras:  # most of them, and reading them takes time
+            continue
         with suppress(ValueError):  # of an old form, or for a system that packaging does not know
             one = Requirement(text)
-            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in extras):
+            if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
                 found.append(one)
     return found
 
