@@ -120,6 +120,8 @@ def _await_sign_in(files: RunFiles, child: "subprocess.Popen[bytes]") -> None:
     deadline = time.monotonic() + SIGN_IN_S
     while read_record(files).supervisor is None:
         if child.poll() is not None:
+            if read_record(files).supervisor:  # between the two looks it signed in, and a short run was over
+                return
             told = "\n".join(last_lines(files.supervisor_log, 5))
             raise LaunchError(f"the supervisor ended at once:\n{told}", look=files.supervisor_log)
         if time.monotonic() >= deadline:

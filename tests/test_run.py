@@ -21,6 +21,7 @@ from toy import (
     trainer_of,
 )
 
+from rlguide import launching
 from rlguide.config import from_preset, load_config
 from rlguide.errors import ConfigError, LaunchError, RunDamaged, RunNotFound, RunOccupied, WaitTimeout
 from rlguide.process import is_alive, lives
@@ -296,6 +297,20 @@ def test_a_copy_of_a_run_says_so_and_leaves_the_original_alone(directory: Path, 
     with pytest.raises(RunOccupied, match="was made in"):
         copy.resume()
     run.stop()
+
+
+def test_a_run_that_was_over_before_the_launch_looked_again_was_launched(directory: Path):
+    run = launch(toy_plan(directory))
+    over = run.wait(30)
+    write_record(run.files, over.model_copy(update={"supervisor": None}))
+
+    class Ended:
+        def poll(self) -> int:
+            """Signed in and done, between two looks."""
+            write_record(run.files, over)
+            return 0
+
+    launching._await_sign_in(run.files, Ended())  # raises where it takes that for a supervisor that did not start
 
 
 def test_a_copy_goes_by_its_own_name_and_removing_it_leaves_the_original(directory: Path, outputs: Path):

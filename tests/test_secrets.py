@@ -1,6 +1,7 @@
 """Keys are planted in the environment, everything that runs tells them, and none of them is found anywhere."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -25,9 +26,11 @@ from rlguide.run import launch
 
 pytestmark = pytest.mark.usefixtures("nothing_left", "cmdlines")
 
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+"""In a key: tests that run beside these look at the command lines of all processes, too."""
 PLANTED = {
     "WANDB_API_KEY": "planted0wandb0" * 3,
-    "HF_TOKEN": "hf_planted0token",
+    "HF_TOKEN": f"hf_planted0token{WORKER}",
     "MADE_UP_TOKEN": 'planted "made up" \\ <token>',
 }
 TELLS = """
