@@ -90,6 +90,24 @@ def metadata_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return write
 
 
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [
+        ("no-such-client>=2", ["no-such-client>=2, which is not installed"]),
+        ("pydantic>=2", []),
+        ("no-such-client; extra == 'rl'", []),
+        ("no-such-client; sys_platform == 'win32'", []),
+        ("fsspec (>=2021.*)", []),
+    ],
+)
+def test_what_a_distribution_asks_for_here_is_looked_for(
+    metadata_of: Callable[..., None], requirement: str, said: list[str]
+):
+    metadata_of("asks", "1", requirement)
+
+    assert unmet("asks") == said
+
+
 def test_what_is_missing_is_found_also_behind_what_is_there(metadata_of: Callable[..., None]):
     metadata_of("first", "1", "second[fast]>=2", "broken (>=1.*)")
     metadata_of("second", "2", "third", 'fourth; extra == "fast"', 'fifth; extra == "slow"')
