@@ -50,9 +50,9 @@ class ImportTrial:
     """Imports packages in one child process of `python`; a crash there is a finding, not a crash here.
 
     What must be in a module stands behind it, as in `"trl:GRPOConfig,GRPOTrainer"`, and what it is tried for, where any
-    is installed, as in `"trl.trainer.grpo_trainer?peft,mlflow"`. `homes` are the folders that a
-    module must come from, and `accepted` gives versions by distribution. `fix` is for whatever is wrong, where it is
-    not pip that installs for `python`.
+    is installed, as in `"trl.trainer.grpo_trainer?peft,mlflow"`. `homes` are the folders that a module must come from,
+    and `accepted` gives versions by distribution. `fix` is for whatever is wrong, where pip does not install for
+    `python`.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from rlguide.config import TINY, RunConfig, load_config
 from rlguide.errors import ConfigError, EngineMissing
 from rlguide.import_trial import ImportTrial
 from rlguide.paths import TINY_POLICY, install_command
-from rlguide.records import Gpu, GpuOwner, Machine, MachineReport, Status
+from rlguide.records import Check, Gpu, GpuOwner, Machine, MachineReport, Status
 from rlguide.slot import cpu_slot
 from rlguide.torch_build import torch_build, torch_folder
 from rlguide.view import text as pages
@@ -194,18 +194,24 @@ def test_where_no_thread_can_be_started_that_is_a_doubt(fresh_python: Callable[[
     assert any("can't start new thread" in check.seen and "ulimit -a" in check.fix for check in doubts), told
 
 
+def checked_under(kind: str, limit: float, check: str, fresh_python: Callable[[str], str]) -> Check:
+    """What one check says in a process with a limit of that kind, in bytes."""
+    told = fresh_python(
+        "import resource; from rlguide.checks import check_machine\n"
+        f"resource.setrlimit(resource.RLIMIT_{kind}, ({limit:.0f}, resource.RLIM_INFINITY))\n"
+        f"print(check_machine('trl', only=['{check}']).model_dump_json())"
+    )
+    (found,) = MachineReport.model_validate_json(told).checks
+    return found
+
+
 @pytest.mark.parametrize(("kind", "letter"), [("AS", "v"), ("DATA", "d")])
 @pytest.mark.parametrize(("limit_gb", "status"), [(2.5, FAIL), (4, PASS)])
 def test_a_limit_of_addresses_counts_as_memory(
     limit_gb: float, status: Status, kind: str, letter: str, fresh_python: Callable[[str], str]
 ):
-    told = fresh_python(
-        "import resource; from rlguide.checks import check_machine\n"
-        f"resource.setrlimit(resource.RLIMIT_{kind}, ({limit_gb * 1e9:.0f}, resource.RLIM_INFINITY))\n"
-        "print(check_machine('trl', only=['memory']).model_dump_json())"
-    )
+    memory = checked_under(kind, limit_gb * 1e9, "memory", fresh_python)
 
-    (memory,) = MachineReport.model_validate_json(told).checks
     assert memory.status is status, memory.seen
     assert status is PASS or ("a program may address 2.3 GiB" in memory.seen and f"ulimit -{letter}" in memory.fix)
 
@@ -214,13 +220,8 @@ def test_a_limit_of_addresses_counts_as_memory(
 def test_a_limit_of_the_size_of_files_counts_for_what_a_run_writes(
     limit_mb: int, status: Status, fresh_python: Callable[[str], str]
 ):
-    told = fresh_python(
-        "import resource; from rlguide.checks import check_machine\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit_mb} * 10**6, resource.RLIM_INFINITY))\n"
-        "print(check_machine('trl', only=['outputs']).model_dump_json())"
-    )
+    outputs = checked_under("FSIZE", limit_mb * 1e6, "outputs", fresh_python)
 
-    (outputs,) = MachineReport.model_validate_json(told).checks
     assert outputs.status is status, outputs.seen
     assert status is PASS or ("a file may have 2.0 MB" in outputs.seen and "ulimit -f" in outputs.fix)
 

@@ -45,7 +45,7 @@ def plan(
     files = {"config.toml": config.to_toml()} | made.files
     changes = tuple(f"{key} {written(there)} → {written(here)}" for key, there, here in config.difference())
     found = {"files": files, "wandb_user": wandb_user, "changes": changes}
-    if taken := why_taken(made):
+    if taken := _why_taken(made, held):
         found["notes"] = (*made.notes, f"A launch will refuse: {taken}.")
     elif held:
         found |= {name: getattr(held, name) for name in ("processes", "files", "gpus", "ports", "notes")}
@@ -54,7 +54,10 @@ def plan(
 
 def why_taken(plan: Plan) -> str | None:
     """What a launch will refuse; `None` where nothing is in the way."""
-    held = _plan_there(plan.directory)
+    return _why_taken(plan, _plan_there(plan.directory))
+
+
+def _why_taken(plan: Plan, held: Plan | None) -> str | None:
     is_other = held is not None and held.fingerprint != plan.fingerprint
     return f"{plan.directory.name!r} holds a run of another plan" if is_other else None
 
